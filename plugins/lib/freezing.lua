@@ -663,8 +663,17 @@ function freezing.silent(layered, layer, share)
   return false
 end
 
+--- Whether a share is a half, a third or a quarter of a whole, or the rest of one.
+local function is_even_part(share)
+  for _, part in ipairs { 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4 } do
+    if math.abs(share - part) <= 1e-4 then return true end
+  end
+  return false
+end
+
 --- Whether a share of a layer's elements may be that of whole weights, by the sizes that dumps and checkpoints have:
---- not of a single one, nor where no few of several add up to it. True where they tell nothing.
+--- not of a single one, nor where no few of several add up to it. Where they tell nothing it may, but for even parts,
+--- which outputs are of one map as well: half of them, where a network for two frames is asked about one.
 local function of_whole_weights(case, layer, share)
   local sizes, total, seen = {}, 0, {}
   -- A weight that is made of another is called as that is, and its buffers begin where it does.
@@ -695,7 +704,11 @@ local function of_whole_weights(case, layer, share)
       sizes[#sizes + 1], total = row.numel, total + row.numel
     end
   end
-  if #sizes <= 1 then return #sizes == 0 end
+  if #sizes == 0 then
+    local one_map = tonumber(rest[#rest]) or rest[#rest]:glob("*conv*|*linear*|fc*|*proj")
+    return not (one_map and is_even_part(share)) or (settings.number(case, "weight_decay") or 0) > 0
+  end
+  if #sizes == 1 then return false end
   -- Dumps may hold a part of a weight; where nothing tells they are taken for whole, as those of checkpoints are.
   local own  = case.scalars:where { primary = true, layer = layer }:where("value > 0")
   local norm = own:where { metric = "weight_norm" }:first()
