@@ -705,7 +705,11 @@ local function of_whole_weights(case, layer, share)
     end
   end
   if #sizes == 0 then
-    local one_map = tonumber(rest[#rest]) or rest[#rest]:glob("*conv*|*linear*|fc*|*proj")
+    -- The third of a chain is one map where the chain is none of blocks.
+    local chain = tonumber(rest[#rest]) and (rest[#rest - 1] or "")
+    local one_map = chain and not chain:glob("*block*|*layer*|h|*stage*|*rnn*|*lstm*|*gru*|*encoder*|*decoder*|"
+      .. "*expert*")
+      or rest[#rest]:glob("*conv*|*linear*|fc*|*proj")
     return not (one_map and is_even_part(share)) or (settings.number(case, "weight_decay") or 0) > 0
   end
   if #sizes == 1 then return false end
