@@ -271,6 +271,16 @@ function settings.planned_rate(case)
     .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number")
 end
 
+--- Whether a config sets the two ends of a cyclic rate, and how many steps lie between them, as PyTorch's and
+--- SpeechBrain's have them.
+---@param case culprit.Case
+---@return boolean
+function settings.cyclic_ends(case)
+  local low, high = settings.number(case, "base_lr"), settings.number(case, "max_lr")
+  local size = settings.number(case, "step_size") or settings.number(case, "step_size_up")
+  return low ~= nil and high ~= nil and size ~= nil and low < high
+end
+
 --- Whether a logged rate goes round in cycles: it comes down to less than half and back, never beyond its first peak or
 --- the rate that is set, twice or more, after as many steps each time or twice as many. A schedule that begins anew
 --- by accident does so once, or whenever a run is stopped.

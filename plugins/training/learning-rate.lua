@@ -66,13 +66,7 @@ return {
     local named_cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
       .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*') and not match(value, '*one*cycl*|*One*Cycl*|"
       .. "*1cycl*')"):count() > 0
-
-    -- The two ends of a cyclic rate, as PyTorch's and SpeechBrain's have them.
-    local low  = settings.number(case, "base_lr")
-    local high = settings.number(case, "max_lr")
-    local size = settings.number(case, "step_size") or settings.number(case, "step_size_up")
-    named_cyclic = named_cyclic or (low ~= nil and high ~= nil and size ~= nil and low < high)
-
+    named_cyclic = named_cyclic or settings.cyclic_ends(case)
     -- A head that is trained alone and a whole that follows have a schedule each.
     if settings.on(case.config:where("match(key, '*freeze_epochs*|*unfreez*|*frozen_epochs*')")):count() > 0 then
       named_cyclic = true

@@ -47,7 +47,7 @@ return {
     local kind   = named and tostring(named.value):lower() or ""
     -- A head that is trained alone and a whole that follows have a schedule each.
     local named_cyclic = settings.on(case.config:where("match(key, '*freeze_epochs*|*unfreez*|*frozen_epochs*')"))
-      :count() > 0 or kind:glob("*restart*|*cycl*|*sgdr*|*jagged*|*relora*")
+      :count() > 0 or kind:glob("*restart*|*cycl*|*sgdr*|*jagged*|*relora*") or settings.cyclic_ends(case)
     local floor  = setting("*min_lr|*eta_min|*lr_min|*min_learning_rate|*lr_end|*end_learning_rate")
 
     --- Whether these rates go down to an end by small steps, on none of which they stay for long against the stay at
