@@ -411,7 +411,9 @@ function first_updates.all_large(case, size)
       :count() == 0
   local total = case.scalars:where { metric = "update_ratio", primary = true }
     :where("layer is null and finite(value)"):sort("step"):first()
-  local rate = total and case.scalars:where { name = "lr", primary = true, step = total.step }:first()
+  -- A table of epochs beside one of steps has another rate under the same number.
+  local rates = total and case.scalars:where { name = "lr", step = total.step }:where("finite(value)")
+  local rate  = rates and rates:distinct("value"):count() == 1 and rates:first() or nil
   if not adam or not total or total.step > 1 or total.value <= 0 or not rate or rate.value <= 0 then
     return nil, false
   end

@@ -138,23 +138,24 @@ function freezing.rest(layered, layer)
     or freezing.one_number(layered, layer)
 end
 
---- Whether a norm is one that no input goes through: what the norms that learn put out is on record, and of it nothing
---- is. Models keep such a one of an earlier design; nothing is lost with it.
+--- Whether a layer is one that no input goes through: what those that learn put out is on record, and of it nothing is;
+--- of a norm those that learn are the norms. Models keep such a one of an earlier design, or heads for other losses;
+--- nothing is lost with it. What is cut off from the loss, or frozen, is called and has an output.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@return boolean
 function freezing.unused(layered, layer)
   local NORMS = "*norm*|bn|bn?|*.bn*|*_bn*|bn_*|ln_*|*.ln*"
-  if not layer:lower():glob(NORMS) then return false end
-  local outputs, others = layered:where { metric = "activation_rms" }, 0
-  if outputs:where { layer = layer }:count() > 0 then return false end
+  local outputs = layered:where { metric = "activation_rms" }
+  if outputs:where("layer == ? or starts_with(layer, ?)", layer, layer .. "."):count() > 0 then return false end
+  local norm, norms, norms_called, called, others = layer:lower():glob(NORMS), 0, 0, 0, 0
   for name in layered:where("match(metric, 'update_ratio|grad_norm') and value > 0"):group("layer") do
-    if name:lower():glob(NORMS) then
-      if outputs:where { layer = name }:count() == 0 then return false end
-      others = others + 1
-    end
+    local has = outputs:where { layer = name }:count() > 0 and 1 or 0
+    called, others = called + has, others + 1
+    if name:lower():glob(NORMS) then norms_called, norms = norms_called + has, norms + 1 end
   end
-  return others > 0
+  -- A parameter by itself has no output.
+  return norm and norms > 0 and norms_called == norms or called >= 4 and called >= 0.8 * others
 end
 
 --- Whether a layer is the last of a row of blocks' like parts and stands still, while those before it move, and other
@@ -663,17 +664,11 @@ function freezing.silent(layered, layer, share)
   return false
 end
 
---- Whether a share is a half, a third or a quarter of a whole, or the rest of one.
-local function is_even_part(share)
-  for _, part in ipairs { 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4 } do
-    if math.abs(share - part) <= 1e-4 then return true end
-  end
-  return false
-end
-
 --- Whether a share of a layer's elements may be that of whole weights, by the sizes that dumps and checkpoints have:
---- not of a single one, nor where no few of several add up to it. Where they tell nothing it may, but for even parts,
---- which outputs are of one map as well: half of them, where a network for two frames is asked about one.
+--- not of a single one, nor where no few of several add up to it. Where they tell nothing it may, but for what is one
+--- map by its name: that is a weight and a bias, which is a ninth of both at most where eight inputs come in. What lies
+--- between are outputs that nobody asks for, as of a network for two frames that is asked about one, or places of a
+--- kernel that meet nothing but padding.
 local function of_whole_weights(case, layer, share)
   local sizes, total, seen = {}, 0, {}
   -- A weight that is made of another is called as that is, and its buffers begin where it does.
@@ -709,8 +704,8 @@ local function of_whole_weights(case, layer, share)
     local chain = tonumber(rest[#rest]) and (rest[#rest - 1] or "")
     local one_map = chain and not chain:glob("*block*|*layer*|h|*stage*|*rnn*|*lstm*|*gru*|*encoder*|*decoder*|"
       .. "*expert*")
-      or rest[#rest]:glob("*conv*|*linear*|fc*|*proj")
-    return not (one_map and is_even_part(share)) or (settings.number(case, "weight_decay") or 0) > 0
+      or rest[#rest]:glob("*conv*|*linear*|fc*|*proj|*filterbank*")
+    return not (one_map and share > 1 / 9 and share < 8 / 9) or (settings.number(case, "weight_decay") or 0) > 0
   end
   if #sizes == 1 then return false end
   -- Dumps may hold a part of a weight; where nothing tells they are taken for whole, as those of checkpoints are.

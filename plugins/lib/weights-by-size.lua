@@ -54,15 +54,16 @@ local function paths(layer)
   return out
 end
 
---- The one part of the model whose share of all elements is this, to the four digits that are logged: a module, or all
---- layers up to one. Nil where none is, or several are.
+--- The one part of the model whose share of all elements is this, to the four digits that are logged: a module, all
+--- layers up to one, or the modules of one name in all of a row of blocks. Nil where none is, or several are.
 ---@param case culprit.Case
 ---@param run string?
 ---@param share number
 ---@return { layer: string, upto: boolean, elements: number, total: number }?
+---@return boolean none  whether the sizes are known and no part has the share
 function sizes.of_share(case, run, share)
   local list, total = layers_of(case, run)
-  if not list or not (share > 0 and share < 1) then return nil end
+  if not list or not (share > 0 and share < 1) then return nil, false end
   local off = 0.6 * 10 ^ (math.floor(math.log(share, 10)) - 3) * total + 0.5
   local function fits(count) return math.abs(count - share * total) <= off end
   local found, several = nil, false
@@ -71,7 +72,7 @@ function sizes.of_share(case, run, share)
     several = several or found ~= nil and not same
     found = found or { layer = layer, upto = upto, first = first, last = last, elements = elements, total = total }
   end
-  local modules, order = {}, {}
+  local modules, order, rows, names = {}, {}, {}, {}
   local sum = 0
   for i, one in ipairs(list) do
     sum = sum + one.count
@@ -88,8 +89,28 @@ function sizes.of_share(case, run, share)
   for _, path in ipairs(order) do
     local of = modules[path]
     if fits(of.count) then take(path, false, of.first, of.last, of.count) end
+    -- The attention of all blocks: blocks.*.attn.
+    local parts, numbered = path:split("."), false
+    for i, part in ipairs(parts) do
+      if tonumber(part) then parts[i], numbered = "*", true end
+    end
+    local row = table.concat(parts, ".")
+    if numbered then
+      if not rows[row] then
+        rows[row] = { first = of.first, count = 0, modules = 0 }
+        names[#names + 1] = row
+      end
+      rows[row].count, rows[row].modules = rows[row].count + of.count, rows[row].modules + 1
+      rows[row].last = of.last
+    end
   end
-  return not several and found or nil
+  for _, row in ipairs(names) do
+    local of = rows[row]
+    if of.modules > 1 and fits(of.count) and (not found or found.layer:contains("*")) then
+      take(row, false, of.first, of.last, of.count)
+    end
+  end
+  return not several and found or nil, found == nil
 end
 
 return sizes

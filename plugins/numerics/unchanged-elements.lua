@@ -109,6 +109,9 @@ return {
     if not coarse and rounding < 2 ^ -20 and fp32:count() > 0 then
       return skip("weights in a format that rounds: the dumped ones are float32, of which other rows stand still")
     end
+    if rest and rest:count() == 0 and not coarse and rounding < 2 ^ -20 then
+      return skip("a layer that each batch asks for as a whole: rows of tables that a batch lacks stay as they are")
+    end
     if not layers and not coarse and rounding < 2 ^ -20 then
       return skip("the format of the weights: dump one, or unchanged elements by layer")
     end

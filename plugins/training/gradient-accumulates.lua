@@ -219,6 +219,9 @@ return {
     if moving:count() < opt.min_rows then
       return skip(("the cosine of consecutive gradients at %d steps whose updates are usual ones"):format(opt.min_rows))
     end
+    if moving:first().step > 0.25 * moving:last().step then
+      return skip("cosines of gradients from the begin of the run on: at its end they may agree by themselves")
+    end
     -- Where the whole repeats and no layer does, it is one parameter that keeps its direction, as a temperature that
     -- is learned: nobody leaves that alone uncleared.
     local most
@@ -448,7 +451,9 @@ return {
     if grown and grown >= 3 then growth = (" and the norm grows %.3g times over the run"):format(grown) end
     report {
       symptom  = "gradients-repeat",
-      score    = (cosine > 0.98 or grown and grown >= 3 and cosine > 0.9) and 0.97 or cosine > 0.8 and 0.85 or 0.75,
+      score    = (cosine > 0.98 or grown and grown >= 3 and cosine > 0.9) and 0.97
+        -- The cosine of the whole may be that of one parameter.
+        or not most and not proof and 0.5 or cosine > 0.8 and 0.85 or 0.75,
       at       = { run = run, step = all:first().step },
       message  = ("the gradient has a cosine of %.2f with that of the step before, in most of the later "
         .. "half%s: %s"):format(cosine, growth,

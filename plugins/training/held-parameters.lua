@@ -14,7 +14,7 @@
 --- ## Known false positives
 --- Frozen parameters that were handed to the optimizer all the same, experts that no token reached, and modules for
 --- what this data lacks: they are held without a state as well, and are no fault by themselves, so that this is told as
---- a fact. SGD without momentum has no state at all; where none is on record, betas or a momentum have to say that
+--- a fact. Of a twelfth of all and more it is a sign of a fault, but where settings freeze something or have experts. SGD without momentum has no state at all; where none is on record, betas or a momentum have to say that
 --- there should be one. Flat and sharded states, what lies in several files, and
 --- LBFGS, which has one state for all, are not judged.
 ---
@@ -22,14 +22,20 @@
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
 
 local held = require("held")
+local settings = require("settings")
+
+-- What keeps a part of a model from learning, or asks parts of it alone at each step.
+local BY_DESIGN = "*freez*|*frozen*|*trainable*|*requires_grad*|*expert*|*moe*|*lora*|*adapter*|*peft*"
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The optimizer holds parameters that never had a gradient",
   needs    = { tensors = { "name", "role", "step" }, config = { "key", "number", "source" } },
-  symptoms = { "held-without-state" },
+  symptoms = { "held-without-state", "much-held-without-state" },
   options  = {
+    much  = { default = 0.08, doc = "Share of what is held from which that is a large part of a model" },
+    least = { default = 4, doc = "Parameters from which it is one" },
     steps = { default = 2, doc = "Step of the checkpoint below which parameters may not have had their turn" },
   },
 
@@ -46,6 +52,22 @@ return {
       at       = { run = found.run, step = found.step },
       message  = ("the optimizer holds %d parameters and has a state for %d of them at step %d: %d never had a "
         .. "gradient at any of its steps"):format(found.held, found.states, found.step, found.held - found.states),
+      evidence = { found.rows:slice(0, 3) },
+    }
+    local without = found.held - found.states
+    local by_design = settings.on(case.config:where("match(key, ?)", BY_DESIGN)):first()
+    if by_design then
+      return skip(("parameters that are all to learn: the config has %s"):format(by_design.key),
+        "much-held-without-state")
+    end
+    if without < case.options.least or without < case.options.much * found.held then return end
+    report {
+      symptom  = "much-held-without-state",
+      score    = without >= 0.2 * found.held and 0.8 or 0.6,
+      at       = { run = found.run, step = found.step },
+      message  = ("%s of the parameters that the optimizer holds never had a gradient, up to step %d: they are cut off "
+        .. "from the loss, or are not those of the model that runs"):format(units.percent(without / found.held),
+        found.step),
       evidence = { found.rows:slice(0, 3) },
     }
   end,

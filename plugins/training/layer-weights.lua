@@ -64,15 +64,17 @@ return {
       end
       skip("update ratios and gradient norms of layers", "layer-unchanged-despite-gradient")
       if share then
-        local part = sizes.of_share(case, run, share)
+        local part, none = sizes.of_share(case, run, share)
+        -- Of many layers a part stands still by itself: units that are silent, rows that no batch asks for, kernels
+        -- over padding. What was frozen is whole modules, though it may be several.
         report {
           symptom  = "layer-weights-unchanged",
-          score    = decays and 0.85 or 0.6,
+          score    = decays and 0.85 or none and 0.3 or 0.6,
           at       = { run = run, layer = part and part.layer, step = shares:sort("step"):first().step },
           message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
             .. "the rest does%s"):format(units.percent(share), shares:count(), part and ("; by the sizes of a "
             .. "checkpoint these are the %s of %s%s"):format(units.count(part.elements), part.upto and "all up to "
-            or "", part.layer) or ""),
+            or "", part.layer) or none and "; by the sizes of a checkpoint no module has that share" or ""),
           evidence = { shares:slice(0, 5) },
         }
       end

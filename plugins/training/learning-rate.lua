@@ -35,13 +35,34 @@ local function returns_evenly(moves, rise)
   local top = moves:max("value")
   local places = {}
   for row in moves:where("change is null or change > ?", math.log(rise)):slice(0, 1000):rows() do
-    if row.value < 0.98 * top then return false end
-    places[#places + 1] = row.step
+    if row.value >= 0.98 * top then
+      places[#places + 1] = row.step
+    elseif row.change then
+      return false
+    end
   end
   if #places < 3 then return false end
   local apart = places[2] - places[1]
   for i = 3, #places do
     if math.abs(places[i] - places[i - 1] - apart) > 0.1 * apart then return false end
+  end
+  return true
+end
+
+--- Whether a rate goes through what it did before once more, by a part of its height: three rows and more from a rise
+--- on are each the same part of those from the first one on, as of a restart whose weight is set. What begins again by
+--- accident begins as high.
+---@param moves culprit.Table  step, value
+---@param row culprit.Row      the rise
+local function returns_lower(moves, row)
+  local before, after = moves:where("step < ?", row.step), moves:where("step >= ?", row.step)
+  local count = math.min(before:count(), after:count())
+  if count < 3 or after:count() > before:count() then return false end
+  local part
+  for i = 0, math.min(count, 200) - 1 do
+    local now = after:row(i).value / before:row(i).value
+    part = part or now
+    if part > 0.95 or math.abs(now / part - 1) > 0.02 then return false end
   end
   return true
 end
@@ -184,7 +205,12 @@ return {
         local function is_planned(row)
           local before  = moves:where("step < ?", row.step)
           local earlier = before:last()
-          if row.value <= 1.1 * averaged then return true end
+          if row.value <= 1.1 * averaged or returns_lower(moves, row) then return true end
+          -- A warm-up has not come down yet. Of rates that are smoothed as they are logged it lags, by less than half.
+          local falls = before:where("change < ?", -0.001):count() > 0
+          if not falls and row.change < math.log(2) and earlier and earlier.value >= 1.5 * before:first().value then
+            return true
+          end
           -- Cycles come back to their peak, and never go beyond it.
           if cyclic and row.value <= 1.1 * math.max(before:max("value") or 0, planned or 0) then return true end
           -- A warm-up that is still going on rises too, by less and less; a jump is more than the rows before it rose.

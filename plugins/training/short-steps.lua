@@ -43,7 +43,10 @@ return {
     if not seen or seen.base or seen.usual:count() < opt.rows or cosines:count() < opt.rows then
       return skip(("update ratios and cosines of gradients at %d steps and more"):format(opt.rows))
     end
-    if settings.loaded(case) then
+    local steps = seen.usual:sort("step")
+    if steps:first().step > 0.1 * steps:last().step then
+      return skip("update ratios from the begin of the run on: they may have been longer")
+    elseif settings.loaded(case) then
       return skip("a model that begins from nothing: a loaded one is tuned in short steps")
     elseif runs.whole_data(case) then
       return skip("batches that differ: of the whole data gradients agree by themselves")
