@@ -87,7 +87,7 @@ static bool countsTime(StringRef Word) {
               "optim",   "optimizer", "model",     "net",       "g",
               "d",       "netg",      "netd",      "generator", "discriminator",
               "unet",    "weights",   "params",    "state",     "train",
-              "training"});
+              "training", "round"});
 }
 
 /// What the tensors are called and how large they are; empty for what is no
