@@ -86,7 +86,7 @@ def flower(run):
         "fraction-fit": fraction, "fraction-evaluate": 0.3 if strag else 0.5,
         "local-epochs": local, "batch-size": 16, "learning-rate": lr,
         "client-momentum": 0.9, "dirichlet-alpha": alpha,
-        "strategy": strategy, "proximal-mu": mu, "server-eta": 0.1,
+        "strategy": strategy, "proximal-mu": mu, "server-eta": 0.01,
         "server-beta-1": 0.9, "server-beta-2": 0.99, "server-tau": 1e-3,
         "accept-failures": True, "min-fit-clients": 5 if not strag else 3})
     place(run, "checkpoints", "client_logs")
@@ -197,7 +197,7 @@ def flower(run):
                         continue
                     first[i] = 0.9 * first[i] + 0.1 * delta
                     second[i] = 0.99 * second[i] + 0.01 * delta ** 2
-                    parameters[i] = (old + 0.1 * first[i] / (
+                    parameters[i] = (old + 0.01 * first[i] / (
                         np.sqrt(second[i]) + 1e-3)).astype(np.float32)
             else:
                 parameters = [m.astype(np.float32) for m in mean]
