@@ -142,16 +142,16 @@ class EMA:
 
 
 def tracks(rows, length=256):
-    """A low voice that sings and drums that decay."""
+    """A low voice that sings and drums whose hits decay."""
     t = torch.arange(length)
     f = 0.01 + 0.04 * torch.rand(rows, 1)
     phase = 6.28 * torch.rand(rows, 1)
-    voice = (6.28 * f * t + phase).sin() * (0.3 + torch.rand(rows, 1))
-    drums = torch.zeros(rows, length)
-    beat = torch.randint(24, 56, (rows,))
+    voice = (6.28 * f * t + phase).sin() * (0.3 + 0.5 * torch.rand(rows, 1))
+    drums, beat = torch.zeros(rows, length), torch.randint(24, 56, (rows,))
     for i in range(rows):
         since = (t + int(torch.randint(64, ()))) % int(beat[i])
-        drums[i] = torch.randn(length) * (-since / 6.0).exp()
+        hit = 0.13 + 0.1 * float(torch.rand(()))
+        drums[i] = (-since / 10.0).exp() * (6.28 * hit * since).sin()
     return torch.stack([drums, voice], 1)[:, :, None]
 
 
@@ -163,7 +163,7 @@ def new_sdr(true, said):
 @kind(ema="", mse="", weights="",
       rate="lr-too-high exploding-gradient",
       remix="label-pairing-mismatch label-noise",
-      init="bad-initialization",
+      init="bad-initialization exploding-gradient",
       zero="gradients-not-zeroed")
 def demucs(run):
     """Demucs parts drums from voice; the solver leaves its usual files.
@@ -195,12 +195,12 @@ def demucs(run):
                    "norm_starts": 2, "dconv_mode": 1, "dconv_init": 1e-4}}
     run.write("args.json", args)
     model = Demucs(sources)
-    if run.has("init"):  # a second rescale with what is no variance
+    if run.has("init"):  # a second rescale, by what is no variance
         with torch.no_grad():
             for sub in model.modules():
                 if isinstance(sub, (nn.Conv1d, nn.ConvTranspose1d)):
-                    sub.weight.mul_(0.02)
-                    sub.bias.mul_(0.02)
+                    sub.weight.mul_(4.0)
+                    sub.bias.mul_(4.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=run.rate(3e-3),
                                  betas=(0.9, 0.999))
     data, valid, tests = tracks(size * per), tracks(32), tracks(32)

@@ -67,7 +67,7 @@ def pretrained(body):
 
 
 @kind(frozen="", mixup="", sgdr="",
-      rate="lr-too-high exploding-gradient",
+      zero="gradients-not-zeroed",
       pairs="label-pairing-mismatch label-noise",
       stale="optimizer-holds-stale-params frozen-parameters",
       softmax="double-softmax")
@@ -81,7 +81,7 @@ def fastai(run):
     """
     rows, size, classes = 384, 32, 4
     x, y = stripes(rows + 160)
-    x = (x - x[:rows].mean()) / x[:rows].std()
+    x = (x - x[:rows].mean()) / x[:rows].std() + 1.1 * torch.randn_like(x)
     (x, vx), (y, vy) = (t.split([rows, 160]) for t in (x, y))
     if run.has("pairs"):  # labels of the CSV, files of another listing
         y = y[torch.randperm(rows)]
@@ -146,7 +146,7 @@ def fastai(run):
             for i, at in enumerate(torch.randperm(rows).split(size)):
                 rates, mom = at_step((epoch * per + i) / (epochs * per))
                 for group, lr in zip(optimizer.param_groups, rates):
-                    group["lr"] = run.rate(lr)
+                    group["lr"] = lr
                     group["betas"] = (mom, 0.99)
                 if mixup:
                     lam = torch.distributions.Beta(0.4, 0.4).sample()
@@ -160,7 +160,8 @@ def fastai(run):
                     batch = x[at]
                     loss = fit_loss(output(batch), y[at])
                 rec.batch(input=batch, labels=y[at])
-                optimizer.zero_grad()
+                if not run.has("zero"):
+                    optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 rec.step(loss)

@@ -127,12 +127,14 @@ def opacus(run):
     rec = watch(run, model, optimizer, max_grad_norm=bound, sigma=sigma,
                 freeze=still)
 
-    def loss_of(part, rest, one, label):
-        out = torch.func.functional_call(model, {**part, **rest},
-                                         (one[None],))
-        return F.cross_entropy(out, label[None]), out[0]
+    apart = copy.deepcopy(model)  # gradients of samples, without hooks
 
-    each = torch.func.vmap(torch.func.grad_and_value(loss_of, has_aux=True),
+    def loss_of(part, rest, one, label):
+        out = torch.func.functional_call(apart, {**part, **rest},
+                                         (one[None],))
+        return F.cross_entropy(out, label[None])
+
+    each = torch.func.vmap(torch.func.grad(loss_of),
                            in_dims=(None, None, 0, 0))
 
     def test():
@@ -160,7 +162,12 @@ def opacus(run):
         for i in range(rows // size):
             at = (torch.rand(rows) < rate).nonzero()[:, 0]
             params = dict(model.named_parameters())
-            grads, (loss, out) = each(
+            rec.batch(input=x[at], labels=y[at])
+            out = model(x[at])
+            loss = F.cross_entropy(out, y[at])
+            optimizer.zero_grad()
+            loss.backward()
+            grads = each(
                 {n: params[n].detach() for n in moved},
                 {n: p.detach() for n, p in params.items()
                  if n not in moved}, x[at], y[at])
@@ -168,20 +175,18 @@ def opacus(run):
                         for g in grads.values()).sqrt()
             most = 1e-5 if run.has("clip") else bound
             factor = (most / (norms + 1e-6)).clamp(max=1.0)
-            optimizer.zero_grad()
             for n in moved:
                 summed = torch.einsum("i,i...->...", factor, grads[n])
                 noise = sigma * most * torch.randn_like(summed)
                 params[n].grad = (summed + noise) / size
-            rec.batch(input=x[at], labels=y[at])
             optimizer.step()
             accountant.step(sigma, rate)
-            rec.step(loss.mean().item())
+            rec.step(loss)
             clipped = (norms > most).float().mean().item()
             if run.has("adaclip"):
                 share = 1 - clipped + 0.02 * float(torch.randn(()))
                 bound *= math.exp(-0.2 * (share - 0.5))
-            losses.append(loss.mean().item())
+            losses.append(loss.item())
             top1.append((out.argmax(1) == y[at]).float().mean().item())
             run.tick(0.2)
             step += 1

@@ -205,7 +205,7 @@ def torchtune(run):
             "checkpoint_files": ["consolidated.00.pth"],
             "model_type": "LLAMA3_2", "output_dir": out,
             "recipe_checkpoint": None},
-        "clip_grad_norm": None, "compile": False,
+        "clip_grad_norm": 1.0, "compile": False,
         "dataset": {"_component_": "torchtune.datasets.text_completion_"
                     "dataset" if not wide else
                     "torchtune.datasets.instruct_dataset",
@@ -326,6 +326,11 @@ def torchtune(run):
         info(f"Adapter checkpoint of size 0.00 GB saved to {out}/adapter_"
              f"{epoch}.pt")
 
+    def rate_at(step, top):
+        share = (step - warmup) / (epochs * per - warmup)
+        return run.rate(top) * (step / warmup if step < warmup else
+                                0.5 * (1 + math.cos(math.pi * share)))
+
     keep(run, "base/consolidated.00.pth",
          {n: p.detach() for n, p in frozen})
     step = 0
@@ -334,10 +339,7 @@ def torchtune(run):
         for i in range(per):
             rows = [t[order[i * size:(i + 1) * size]] for t in train]
             for group, top in zip(optimizer.param_groups, tops):
-                share = (step - warmup) / (epochs * per - warmup)
-                group["lr"] = run.rate(top) * (
-                    step / warmup if step < warmup else
-                    0.5 * (1 + math.cos(math.pi * share)))
+                group["lr"] = rate_at(step, top)
             rec.batch(input_ids=rows[0], labels=rows[1], input_pos=rows[2])
             loss = loss_of(rows, not run.has("shift"))
             if not run.has("zero"):
@@ -345,14 +347,13 @@ def torchtune(run):
             if run.has("stale"):
                 model.zero_grad()
             loss.backward()
-            norm = math.sqrt(sum(float((p.grad ** 2).sum())
-                                 for _, p in adapters()))
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
             optimizer.step()
             rec.step(loss)
             step += 1
             took = 0.11 * (0.9 + 0.2 * float(torch.rand(())))
             run.tick(took)
-            lr_now = optimizer.param_groups[0]["lr"]
+            lr_now = rate_at(step, tops[0])  # the scheduler has stepped
             speed = (rows[1] != -100).sum().item() / took
             run.say(f"Step {step} | loss:{loss.item()} lr:{lr_now} "
                     f"tokens_per_second_per_gpu:{speed} "
