@@ -175,16 +175,16 @@ def demucs(run):
     """
     sources, epochs, per, size = ["drums", "vocals"], 12, 12, 8
     weights = [0.0, 1.0] if run.has("weights") else [1.0, 1.0]
-    loss_name = "mse" if run.has("mse") else "l1"
+    loss_name, lr = ("mse", 1.2e-2) if run.has("mse") else ("l1", 6e-3)
     key = "nsdr" if run.has("ema") else "loss"
-    emas = {"batch": [0.9, 0.97] if run.has("ema") else [],
+    emas = {"batch": [0.7, 0.9] if run.has("ema") else [],
             "epoch": [0.5] if run.has("ema") else []}
     args = {
         "seed": 42, "epochs": epochs, "batch_size": size, "model": "demucs",
         "max_batches": None, "weights": weights, "save_every": 6,
         "dset": {"samplerate": 8000, "shift": 1, "train_valid": False,
                  "sources": sources},
-        "optim": {"lr": 3e-3, "momentum": 0.9, "beta2": 0.999,
+        "optim": {"lr": lr, "momentum": 0.9, "beta2": 0.999,
                   "optim": "adam", "loss": loss_name, "weight_decay": 0,
                   "clip_grad": 0},
         "ema": emas, "augment": {"shift_same": False, "flip": True,
@@ -201,7 +201,7 @@ def demucs(run):
                 if isinstance(sub, (nn.Conv1d, nn.ConvTranspose1d)):
                     sub.weight.mul_(4.0)
                     sub.bias.mul_(4.0)
-    optimizer = torch.optim.Adam(model.parameters(), lr=run.rate(3e-3),
+    optimizer = torch.optim.Adam(model.parameters(), lr=run.rate(lr),
                                  betas=(0.9, 0.999))
     data, valid, tests = tracks(size * per), tracks(32), tracks(32)
     held = {k: [ModelEMA(model, d) for d in ds] for k, ds in emas.items()}

@@ -67,7 +67,7 @@ def pretrained(body):
 
 
 @kind(frozen="", mixup="", sgdr="",
-      zero="gradients-not-zeroed",
+      decay="weight-decay-too-high",
       pairs="label-pairing-mismatch label-noise",
       stale="optimizer-holds-stale-params frozen-parameters",
       softmax="double-softmax")
@@ -94,7 +94,8 @@ def fastai(run):
     norms = lambda m: isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))
     optimizer = torch.optim.AdamW(
         [{"params": list(g.parameters())} for g in groups], lr=base,
-        betas=(0.95, 0.99), eps=1e-5, weight_decay=0.01)
+        betas=(0.95, 0.99), eps=1e-5,
+        weight_decay=30.0 if run.has("decay") else 0.01)
     if run.has("stale"):  # learn.model[1] = create_head(...), after opt
         model[1] = create_head(classes=classes)
     fit_loss = nn.CrossEntropyLoss(label_smoothing=smooth)
@@ -160,8 +161,7 @@ def fastai(run):
                     batch = x[at]
                     loss = fit_loss(output(batch), y[at])
                 rec.batch(input=batch, labels=y[at])
-                if not run.has("zero"):
-                    optimizer.zero_grad()
+                optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 rec.step(loss)
