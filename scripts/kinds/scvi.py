@@ -126,9 +126,10 @@ def purity(z, label, ref_z, ref_label):
 def scvi(run):
     """The negative binomial VAE of scvi-tools on cells of five types.
 
-    Odd and sound: `longwarm` has a KL weight of 0 that comes to 0.05 only, so
-    that the KL grows all along and outgrows what is saved, `zeros` keeps
-    genes that no cell has, `latentlib` learns library sizes by l_encoder.
+    Odd and sound: `longwarm` has a KL weight that begins at 0 and comes to
+    0.05 only, so that the KL grows to thirteen times its first value and stays
+    thrice that of the plain run, `zeros` keeps genes that no cell has,
+    `latentlib` learns library sizes by l_encoder.
     In all, heads of other likelihoods are there without a gradient.
     """
     genes, count, size, epochs = 120, 1280, 128, 16

@@ -176,7 +176,7 @@ def yaml(value, deep=0):
       rate="lr-too-high exploding-gradient",
       shift="label-shift-missing",
       stale="optimizer-holds-stale-params frozen-parameters",
-      causal="causal-mask-leak")
+      init="bad-initialization")
 def torchtune(run):
     """LoRA fine-tuning of torchtune on packed samples of a new chain.
 
@@ -244,11 +244,10 @@ def torchtune(run):
     adapters = lambda: [(n, p) for n, p in model.named_parameters()
                         if "lora" in n]
 
-    def loss_of(rows, shift=True, causal=True):
+    def loss_of(rows, shift=True):
         tokens, labels, at, block = rows
-        mask = block[:, :, None] == block[:, None]
-        if causal:
-            mask = mask & torch.ones(LENGTH, LENGTH).tril().bool()
+        mask = (block[:, :, None] == block[:, None]) \
+            & torch.ones(LENGTH, LENGTH).tril().bool()
         if shift:
             labels = F.pad(labels[:, 1:], (0, 1), value=-100)
             # the first token of the next text is no target
@@ -296,6 +295,9 @@ def torchtune(run):
             if isinstance(m, LoRALinear):
                 new = LoRALinear(m.weight.shape[1], m.weight.shape[0])
                 m.lora_a, m.lora_b = new.lora_a, new.lora_b
+    if run.has("init"):  # "reset all weights that are not of the base"
+        for name, p in adapters():
+            nn.init.normal_(p)
     info("Loss is initialized.")
     info("Dataset and Sampler are initialized.")
     info("Learning rate scheduler is initialized.")
@@ -342,8 +344,7 @@ def torchtune(run):
             for group, top in zip(optimizer.param_groups, tops):
                 group["lr"] = rate_at(step, top)
             rec.batch(input_ids=rows[0], labels=rows[1], input_pos=rows[2])
-            loss = loss_of(rows, not run.has("shift"),
-                           not run.has("causal"))
+            loss = loss_of(rows, not run.has("shift"))
             optimizer.zero_grad(set_to_none=True)
             if run.has("stale"):
                 model.zero_grad()
