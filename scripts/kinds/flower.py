@@ -193,7 +193,8 @@ def flower(run):
                 for i, (old, new) in enumerate(zip(parameters, mean)):
                     delta = new - old
                     if run.has("sign"):  # a strategy of the user's own
-                        parameters[i] = (old - delta).astype(np.float32)
+                        parameters[i] = (old - 0.1 * delta).astype(
+                            np.float32)
                         continue
                     first[i] = 0.9 * first[i] + 0.1 * delta
                     second[i] = 0.99 * second[i] + 0.01 * delta ** 2
