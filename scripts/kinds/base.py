@@ -99,8 +99,7 @@ class Case:
         torch.manual_seed(seed)
         torch.set_num_threads(1)
         run = Run(folder, self.fault)
-        self.train(run)
-        return run.end
+        return run.end | (self.train(run) or {})
 
     def expected(self):
         return {"class": self.root_class, "verdict": "diagnosed" if self.classes else "healthy",
