@@ -483,7 +483,7 @@ return {
       found {
         symptom  = "logits-large-at-start",
         -- Little above the limit are outputs that are sums of several parts, too.
-        score    = spread > 2 * opt.logits and 0.95 or spread > 1.5 * opt.logits and 0.85 or 0.5,
+        score    = spread > 3 * opt.logits and 0.95 or spread > 2 * opt.logits and 0.7 or 0.4,
         at       = { run = run, layer = logits.layer, step = logits.step },
         message  = ("the first logits have a spread of %.3g, which adds about %.3g to a first loss that should be ln "
           .. "V"):format(
