@@ -1,6 +1,6 @@
 --- ## What it detects
---- A reward that climbs and then loses most of what it gained, and one that falls from the first rows on and stays
---- below.
+--- A reward that climbs and then loses most of what it gained, one that falls from the first rows on and stays
+--- below, and one that is never above its first level.
 ---
 --- ## Why it matters
 --- It is the one sight that a policy was learned and lost. What else moved at that step tells why: the gap to the
@@ -12,17 +12,20 @@
 ---
 --- ## Known false positives
 --- A curriculum that gets harder lowers the reward by design, and so does a discriminator that gives it and learns:
---- where either is named nothing is said of a reward that falls from the start.
+--- where either is named nothing is said of a reward that falls from the start, or never rises. Nor is the latter where
+--- the policy was loaded, and may know all there is to know, nor of a reward that is the same in most rows.
 ---
 --- ## References
 --- Scale-free: the loss is measured against the rise of the same run, and both against its noise.
 
+local settings = require("settings")
+
 ---@type culprit.Detector
 return {
   api      = 1,
-  summary  = "The reward climbs and falls back, or falls from the start",
+  summary  = "The reward climbs and falls back, falls from the start, or never rises",
   needs    = { scalars = { "step", "value", metric = "reward" } },
-  symptoms = { "reward-collapses", "reward-falls-from-start" },
+  symptoms = { "reward-collapses", "reward-falls-from-start", "reward-never-rises" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the rise that is lost again at the end" },
     below    = { default = 0.9, doc = "Share of the later rewards that is below all but a tenth of the first ones" },
@@ -76,10 +79,22 @@ return {
               units.percent(below / later:count())),
             evidence = { early:slice(0, 5), reward:last() },
           }
+        elseif not moving and not settings.loaded(case) and noise > 0 and best.level <= start + 2 * noise
+          and finish <= start then
+          report {
+            symptom  = "reward-never-rises",
+            score    = 0.7,
+            at       = { step = reward:first().step },
+            message  = ("the reward never rises: %.4g in the first %d rows, at best %.4g by step %d and %.4g at step "
+              .. "%d"):format(start, tenth, best.level, best.step, finish, reward:last().step),
+            evidence = { early:slice(0, 5), best, reward:last() },
+          }
         end
       end
     end
-    if moving then skip("a reward that means the same throughout", "reward-falls-from-start") end
+    if moving then
+      skip("a reward that means the same throughout", "reward-falls-from-start", "reward-never-rises")
+    end
     if not judged then skip(("at least %d logged rewards"):format(opt.min_rows)) end
   end,
 }
