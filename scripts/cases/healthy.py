@@ -135,6 +135,7 @@ class NoWeightDecay(Control):
                 "megatron",
                 "dino",
                 "raft",
+                "ocr",
                 "summ")
 
     def setup(self):
@@ -176,6 +177,7 @@ class ConstantRate(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -259,6 +261,7 @@ class Curriculum(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -305,6 +308,7 @@ class Curriculum(Control):
                            "ppo",
                            "edsr",
                            "raft",
+                           "ocr",
                            "tasnet",
                            "tower",
                            "sasrec",
@@ -441,6 +445,7 @@ class RateEndsAtZero(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -539,6 +544,7 @@ class LabelSmoothing(Control):
         elif self.family in ("point", "tab", "vid",
                              "yolo",
                              "ecapa",
+                             "ocr",
                              "summ",
                              "sft",
                              "cap",
@@ -640,6 +646,7 @@ class MixedDomains(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -710,6 +717,8 @@ class MixedDomains(Control):
             return self.yards(seed, domains=True)
         if self.family == "raft":
             return self.chairs(seed, domains=True)
+        if self.family == "ocr":
+            return self.lines(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1072,6 +1081,7 @@ class Accumulated(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -3194,6 +3204,59 @@ class NoiseAdded(Control):
         return batch
 
 
+class LossWeighed(Control):
+    """The loss of lines that are read well counts little (use_focal_loss, as
+    the config says), in validation too; or a share of it is a uniform class
+    in each column as well."""
+    id, severities, families = "H174", (
+        dict(smoothing=0.0), dict(smoothing=0.05)), ("ocr",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["use_focal_loss"] = True
+        if self.s.smoothing:
+            self.user["label_smoothing"] = self.s.smoothing
+
+    def compute_loss(self, i, model, batch):
+        loss = model.criterion(model.logits(batch), batch, self.s.smoothing)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class OneCycle(Control):
+    """Another schedule of the trainer's, which begins at a 25th of its rate
+    and has its top after one, two or three epochs (OneCycleLR)."""
+    id, severities, families = "H175", (
+        dict(epochs=1), dict(epochs=2), dict(epochs=3)), ("ocr",)
+
+    def setup(self):
+        super().setup()
+        self.schedule = "OneCycleLR"
+        self.warmup = self.s.epochs * self.EPOCH
+
+
+class LinesTogether(Control):
+    """Lines of a batch are about equally long, as RatioSampler groups
+    pictures by how broad they are; where it is asked to fill a batch, the
+    short ones come in larger ones. Losses differ with the length."""
+    id, severities, families = "H176", (
+        dict(fills=False), dict(fills=True)), ("ocr",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"sampler": "RatioSampler", "fix_bs": not self.s.fills}
+
+    def make_source(self, seed):
+        return self.lines(seed, together=seed != 9)
+
+    def next_batch(self, i, source):
+        batch = source.batch()
+        if not self.s.fills:
+            return batch
+        rows = round(80 / float(batch["length"].float().mean()))
+        return {k: t[:rows] for k, t in batch.items()}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3243,4 +3306,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherLossWeight, CosineRestarts, HarderPictures,
           OtherMask, OtherRatio, LevelsDrawn,
           OtherReprojection, ColoursForNetworks, DistancesAlone,
-          LaterStage, OtherSequence, NoiseAdded)
+          LaterStage, OtherSequence, NoiseAdded,
+          LossWeighed, OneCycle, LinesTogether)
