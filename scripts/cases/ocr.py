@@ -30,6 +30,7 @@ DIMS, HEADS, MIXERS = (24, 32, 48), (2, 2, 3), ("Local", "Global", "Global")
 WINDOW, OUT, FRAMES, RATIO = (3, 5), 40, 12, 2
 GRIDS = ((4, 12), (2, 12), (1, 12))     # of patches, by stages
 BLOCKS = tuple(f"encoder.blocks{k}.0" for k in (1, 2, 3))
+MIDDLE = ("blocks1", "blocks2", "blocks3", "sub_sample1", "sub_sample2")
 STEM = tuple(f"encoder.patch_embed.proj.{k}" for k in (0, 1))
 # What feeds the activations of stem and blocks.
 BEFORE_ACT = (*(f"{part}.norm" for part in STEM),
@@ -445,24 +446,25 @@ class OcrRun(Family):
                 dict(modules=["encoder"], where=f"{STEM[0]}.conv"),
                 dict(part="all")),
         "F06": (dict(factor=3), dict(factor=6), dict(factor=12)),
-        "F07": (dict(factor=5), dict(factor=15), dict(factor=50)),
-        "F08": (dict(every=6), dict(every=32), dict(every=1 << 30)),
+        "F07": (dict(factor=15), dict(factor=40), dict(factor=120)),
+        "F08": (dict(every=12), dict(every=40), dict(every=1 << 30)),
         "F11": (dict(adamw=15.0), dict(adamw=50.0), dict(adamw=200.0)),
         "F12": (dict(eps=0.03), dict(eps=0.3), dict(eps=3.0)),
         "F13": (dict(path=BLOCKS[0]), dict(path="encoder.sub_sample2"),
                 dict(path="encoder.hardswish")),
         "F14": tuple(dict(modules=[f"encoder.{part}" for part in parts])
                      for parts in (
-            ("sub_sample1", "sub_sample2"),
-            ("blocks1", "blocks2", "blocks3", "sub_sample1", "sub_sample2"),
-            ("blocks1", "blocks2", "blocks3", "sub_sample1", "sub_sample2",
-             "last_conv"))),
+            MIDDLE, (*MIDDLE, "norm", "last_conv"),
+            (*MIDDLE, "norm", "last_conv", "patch_embed.proj.1"))),
         "F15": (dict(at=150), dict(at=100), dict(at=75)),
         "F26": (dict(steps=12, share=0.9), dict(steps=25, share=1.0),
                 dict(steps=40, share=1.0)),
+        "F27": (dict(epochs=25), dict(epochs=60), dict(epochs=150)),
+        "F30": (dict(part="mlp", bit=30), dict(part="head", bit=30),
+                dict(part="embed", bit=30)),
         "F33": (dict(limit=4), dict(limit=3), dict(limit=2)),
         "F34": (dict(factor=4), dict(factor=12), dict(factor=0)),
-        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
+        "F35": (dict(power=1.5), dict(power=2.0), dict(power=2.5)),
         "F39a": (dict(at=140, keep=0.5), dict(at=100, keep=0.25),
                  dict(at=60, keep=0.125)),
         "F39b": (dict(at=110), dict(at=75), dict(at=50)),
