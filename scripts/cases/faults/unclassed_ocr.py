@@ -74,7 +74,7 @@ class ColumnsCounted(OfOcr):
     pictures before they were stretched: it sees the first columns alone, and
     all of a line is to be said in them."""
     id = "U484"
-    severities = (dict(share=0.75), dict(share=0.6), dict(share=0.45))
+    severities = (dict(share=0.6), dict(share=0.45), dict(share=0.35))
 
     def make_model(self):
         model = super().make_model()
