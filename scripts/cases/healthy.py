@@ -3250,10 +3250,11 @@ class LinesTogether(Control):
         return self.lines(seed, together=seed != 9)
 
     def next_batch(self, i, source):
-        batch = source.batch()
         if not self.s.fills:
-            return batch
-        rows = round(80 / float(batch["length"].float().mean()))
+            return super().next_batch(i, source)
+        batch = source.batch(3 * self.batch_size // 2)
+        rows = round(4 * self.batch_size / float(
+            batch["length"].float().mean()))
         return {k: t[:rows] for k, t in batch.items()}
 
 
