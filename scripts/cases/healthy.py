@@ -58,6 +58,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "ppo",
+                           "ocr",
                            "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return

@@ -470,7 +470,7 @@ class OcrRun(Family):
         "F39b": (dict(at=110), dict(at=75), dict(at=50)),
         "F42b": (dict(shards=10), dict(shards=30), dict(shards=100)),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
-        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H03": (dict(rows=18), dict(rows=15)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": ("encoder.patch_embed.proj.0.conv",) * 3,
