@@ -1726,13 +1726,13 @@ def openocr(run):
     config, names = run.settings(), column_names(run)
     every, size, smooth = run.interval or 10, run.EPOCH, run.SMOOTH
     run.write_lines("config.yml", yaml_block(config))
-    last = max(10, run.steps)
+    last = len(run.history)
     keys = [k for k in ("loss", "grad_norm", "lr", "step_time", "data_time",
                         *MORE) if not k.startswith("val_")
             and not left_out(run, k) and any(k in r for r in run.history)]
     keys = list(dict.fromkeys(keys))
     own = [names.get(k, k) for k in keys]
-    medians = ("lr", *("acc", "norm_edit_dis", "num_samples"), "loss")
+    medians = ("lr", "acc", "norm_edit_dis", "num_samples", "loss")
     held = ("acc", "norm_edit_dis", "num_samples", "fps")
     table = [",".join(("step", "wall_time", *(f"TRAIN/{k}" for k in medians),
                        *own, *(f"EVAL/{k}" for k in held), "EVAL/loss"))]
@@ -1798,7 +1798,7 @@ def openocr(run):
                 out.append(say(wall, "save ckpt to "
                                f"{config['Global']['output_dir']}/best.pth"))
             out.append(say(wall, told("best", best)))
-        if done % size == 0 or done == run.steps:
+        if done % size == 0 or done == last:
             out.append(say(wall, "save ckpt to "
                            f"{config['Global']['output_dir']}/latest.pth"))
         if done % every == 0 or "val_loss" in row:

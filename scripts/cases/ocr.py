@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from . import models
 from .ctc import distance
 from .family import Family
-from .recorder import short
 from .sources import AHEAD, DrawnAhead
 
 HIGH, WIDE, ROWS, HELD_OUT = 16, 48, 24, 32
@@ -424,9 +423,7 @@ class OcrRun(Family):
     recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
     base = {"lr": 4e-3, "weight_decay": 0.05}
     EPOCH, epoch_steps, SMOOTH = 25, 50, 20     # of Lightning the second
-    batch_size, context, classes, first_label = ROWS, HIGH * WIDE, \
-        len(CHARACTERS), 1
-    labelled_head = "decoder.fc"
+    batch_size, context = ROWS, HIGH * WIDE
     # Its users have the trainer's own log.
     instead = {"nanogpt": "openocr", "hf_trainer": "openocr",
                "megatron": "openocr", "torchtune": "openocr"}
