@@ -444,7 +444,7 @@ class OcrRun(Family):
                 dict(part="all")),
         "F06": (dict(factor=3), dict(factor=6), dict(factor=12)),
         "F07": (dict(factor=15), dict(factor=40), dict(factor=120)),
-        "F08": (dict(every=20), dict(every=60), dict(every=1 << 30)),
+        "F08": (dict(every=4), dict(every=20), dict(every=1 << 30)),
         "F11": (dict(adamw=15.0), dict(adamw=50.0), dict(adamw=200.0)),
         "F12": (dict(eps=0.03), dict(eps=0.3), dict(eps=3.0)),
         "F13": (dict(path=BLOCKS[0]), dict(path="encoder.sub_sample2"),
