@@ -303,6 +303,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "lora",
             "whisper",
             "megatron",
+            "ocr",
             "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 
@@ -375,7 +376,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "espnet",
                        "speechbrain",
                        "basicsr",
-                       "raft"):
+                       "raft",
+                       "openocr"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

@@ -58,6 +58,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "ppo",
+                           "ocr",
                            "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return
@@ -135,6 +136,7 @@ class NoWeightDecay(Control):
                 "megatron",
                 "dino",
                 "raft",
+                "ocr",
                 "summ")
 
     def setup(self):
@@ -176,6 +178,7 @@ class ConstantRate(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -259,12 +262,14 @@ class Curriculum(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
     def setup(self):
         super().setup()
         self.change = self.steps // (4 if self.family in ("kge",
+                                                     "ocr",
                                                      "ppo") else 2)
         self.user["curriculum"] = [
             {"start_step": 0, "source": "text-easy"},
@@ -305,6 +310,7 @@ class Curriculum(Control):
                            "ppo",
                            "edsr",
                            "raft",
+                           "ocr",
                            "tasnet",
                            "tower",
                            "sasrec",
@@ -441,6 +447,7 @@ class RateEndsAtZero(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -539,6 +546,7 @@ class LabelSmoothing(Control):
         elif self.family in ("point", "tab", "vid",
                              "yolo",
                              "ecapa",
+                             "ocr",
                              "summ",
                              "sft",
                              "cap",
@@ -640,6 +648,7 @@ class MixedDomains(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -710,6 +719,8 @@ class MixedDomains(Control):
             return self.yards(seed, domains=True)
         if self.family == "raft":
             return self.chairs(seed, domains=True)
+        if self.family == "ocr":
+            return self.lines(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1072,6 +1083,7 @@ class Accumulated(Control):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "summ")
 
@@ -3194,6 +3206,60 @@ class NoiseAdded(Control):
         return batch
 
 
+class LossWeighed(Control):
+    """The loss of lines that are read well counts little (use_focal_loss, as
+    the config says), in validation too; or a share of it is a uniform class
+    in each column as well."""
+    id, severities, families = "H174", (
+        dict(smoothing=0.0), dict(smoothing=0.05)), ("ocr",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["use_focal_loss"] = True
+        if self.s.smoothing:
+            self.user["label_smoothing"] = self.s.smoothing
+
+    def compute_loss(self, i, model, batch):
+        loss = model.criterion(model.logits(batch), batch, self.s.smoothing)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class OneCycle(Control):
+    """Another schedule of the trainer's, which begins at a 25th of its rate
+    and has its top after one, two or three epochs (OneCycleLR)."""
+    id, severities, families = "H175", (
+        dict(epochs=1), dict(epochs=2), dict(epochs=3)), ("ocr",)
+
+    def setup(self):
+        super().setup()
+        self.schedule = "OneCycleLR"
+        self.warmup = self.s.epochs * self.EPOCH
+
+
+class LinesTogether(Control):
+    """Lines of a batch are about equally long, as RatioSampler groups
+    pictures by how broad they are; where it is asked to fill a batch, the
+    short ones come in larger ones. Losses differ with the length."""
+    id, severities, families = "H176", (
+        dict(fills=False), dict(fills=True)), ("ocr",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"sampler": "RatioSampler", "fix_bs": not self.s.fills}
+
+    def make_source(self, seed):
+        return self.lines(seed, together=seed != 9)
+
+    def next_batch(self, i, source):
+        if not self.s.fills:
+            return super().next_batch(i, source)
+        batch = source.batch(3 * self.batch_size // 2)
+        rows = round(4 * self.batch_size / float(
+            batch["length"].float().mean()))
+        return {k: t[:rows] for k, t in batch.items()}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3243,4 +3309,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherLossWeight, CosineRestarts, HarderPictures,
           OtherMask, OtherRatio, LevelsDrawn,
           OtherReprojection, ColoursForNetworks, DistancesAlone,
-          LaterStage, OtherSequence, NoiseAdded)
+          LaterStage, OtherSequence, NoiseAdded,
+          LossWeighed, OneCycle, LinesTogether)

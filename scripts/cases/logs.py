@@ -9,6 +9,8 @@ import json
 import math
 from datetime import timedelta
 
+import numpy as np
+
 from . import models
 from .recorder import START, short
 
@@ -50,7 +52,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_si_sdr_imp", *(side + name for side in ("", "val_") for name in (
             "loss_0", "loss_1", "loss_2", "loss_3", "abs_rel", "sq_rel",
             "rms", "log_rms", "a1", "a2", "a3",
-            "epe", "1px", "3px", "5px")), "policy_loss",
+            "epe", "1px", "3px", "5px",
+            "acc", "norm_edit_dis")), "policy_loss",
         "old_approx_kl", "approx_kl", "clipfrac", "explained_variance",
         "episodic_return", "episodic_length", "global_step", "val_return")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
@@ -1714,6 +1717,139 @@ class Smoothed:
         return f"{last[(len(last) - 1) // 2]:.6f} ({self.mean:.6f})"
 
 
+def openocr(run):
+    """What OpenOCR's Trainer leaves: train.log with its configuration and a
+    line every so many steps, config.yml, and the scalars of its summary
+    writer, exported as one table. TRAIN has medians of the last twenty steps,
+    in the log as well; what is of the step itself, the loss as well, and the
+    loss of an evaluation are the user's own scalars."""
+    config, names = run.settings(), column_names(run)
+    every, size, smooth = run.interval or 10, run.EPOCH, run.SMOOTH
+    run.write_lines("config.yml", yaml_block(config))
+    last = len(run.history)
+    keys = [k for k in ("loss", "grad_norm", "lr", "step_time", "data_time",
+                        *MORE) if not k.startswith("val_")
+            and not left_out(run, k) and any(k in r for r in run.history)]
+    keys = list(dict.fromkeys(keys))
+    own = [names.get(k, k) for k in keys]
+    medians = ("lr", "acc", "norm_edit_dis", "num_samples", "loss")
+    held = ("acc", "norm_edit_dis", "num_samples", "fps")
+    table = [",".join(("step", "wall_time", *(f"TRAIN/{k}" for k in medians),
+                       *own, *(f"EVAL/{k}" for k in held), "EVAL/loss"))]
+    rows = run.batch_size * run.accumulate
+    epochs = -(-len(run.history) // size)
+
+    def say(seconds, text):
+        return (f"[{run.at(seconds, '%Y/%m/%d %H:%M:%S')}] openrec INFO: "
+                f"{text}")
+    base = config["Global"]["pretrained_model"]
+    out = [say(-3.2, text) for text in (
+        "----------- Config -----------", *printed(config),
+        "---------------------------------------------")]
+    counts = {"Total": run.parameters, "Trainable": sum(
+        p.numel() for p in run.model.parameters() if p.requires_grad)}
+    out += [say(-1.9, text) for text in (
+        f"train dataloader has {size} iters", "valid dataloader has 4 iters",
+        str(counts), *(
+            [f"Loading weights using torch.load: {base}",
+             f"finetune from checkpoint {base}"] if base
+            else ["train from scratch"]),
+        "run with torch 2.13.0 and device cpu",
+        "During the training process, after the 1000th epoch, an evaluation "
+        "is run every 1 epoch",
+        "During the training process, after the 0th iteration, an evaluation "
+        f"is run every {run.val_every} iterations")]
+    best, reader, taken, samples, spent = {"acc": 0}, 0.0, 0.0, 0, 0.0
+
+    def told(kind, found):
+        return f"{kind} metric, " + ", ".join(
+            f"{k}: {v}" for k, v in found.items())
+    for i, row in enumerate(run.history):
+        done, epoch, wall = i + 1, i // size + 1, row["wall"]
+        out += [say(wall, text) for _, text in run.notices.get(i, ())]
+        window = run.history[max(0, done - smooth):done]
+        median = {"lr": [r["next_lr"] for r in window],
+                  "num_samples": [rows] * len(window)} | {
+            k: [r[k] for r in window]
+            for k in ("acc", "norm_edit_dis", "loss")}
+        median = {k: round(float(np.median(median[k])), 6) for k in medians}
+        reader, taken = reader + row["data_time"], taken + row["step_time"]
+        spent, samples = spent + row["step_time"], samples + rows
+        if done % every == 0 or done % size == 0 or done == last:
+            logs = ", ".join("{}: {:x<6f}".format(k, v)
+                             for k, v in median.items())
+            left = ((epochs + 1 - epoch) * size - i % size - 1) \
+                * spent / done
+            out.append(say(wall, (
+                f"epoch: [{epoch}/{epochs}], global_step: {done}, {logs}, "
+                f"avg_reader_cost: {reader / every:.5f} s, "
+                f"avg_batch_cost: {taken / every:.5f} s, "
+                f"avg_samples: {samples / every}, "
+                f"ips: {samples / taken:.5f} samples/s, "
+                f"eta: {clock(left)}")))
+            reader, taken, samples = 0.0, 0.0, 0
+        found = [""] * (1 + len(held))
+        if "val_loss" in row:
+            now = run.measured(row)
+            found = [*(now[k] for k in held), row["val_loss"]]
+            out.append(say(wall, told("cur", now)))
+            if now["acc"] >= best["acc"]:
+                best = now | {"best_epoch": epoch}
+                out.append(say(wall, "save ckpt to "
+                               f"{config['Global']['output_dir']}/best.pth"))
+            out.append(say(wall, told("best", best)))
+        if done % size == 0 or done == last:
+            out.append(say(wall, "save ckpt to "
+                           f"{config['Global']['output_dir']}/latest.pth"))
+        if done % every == 0 or "val_loss" in row:
+            table.append(",".join(map(str, (
+                done, round(START.timestamp() + wall, 3), *median.values(),
+                *(row.get(k, "") for k in keys), *found))))
+    out.append(say(run.history[-1]["wall"] + 0.2, told("best", best)))
+    run.write_lines("scalars.csv", table)
+    run.write_lines("train.log", out)
+
+
+def yaml_block(value, indent=""):
+    """As yaml.dump() writes it, not in flow style, without sorting."""
+    def flat(item):
+        return "null" if item is None else json.dumps(item).strip('"') \
+            if isinstance(item, str) else json.dumps(item)
+    for key, item in value.items():
+        if isinstance(item, dict):
+            yield f"{indent}{key}:"
+            yield from yaml_block(item, indent + "  ")
+        elif isinstance(item, list) and item:
+            yield f"{indent}{key}:"
+            yield from yaml_items(item, indent, flat)
+        else:
+            yield f"{indent}{key}: {flat(item)}"
+
+
+def yaml_items(items, indent, flat):
+    for item in items:
+        lines = list(yaml_block(item)) if isinstance(item, dict) else list(
+            yaml_items(item, "", flat)) if isinstance(item, list) and item \
+            else [flat(item)]
+        for k, line in enumerate(lines):
+            yield f"{indent}{'  ' if k else '- '}{line}"
+
+
+def printed(config, deep=0):
+    """print_dict() of the trainer."""
+    for key, value in sorted(config.items()):
+        if isinstance(value, dict):
+            yield f"{deep * ' '}{key} : "
+            yield from printed(value, deep + 4)
+        elif isinstance(value, list) and value \
+                and isinstance(value[0], dict):
+            yield f"{deep * ' '}{key} : "
+            for part in value:
+                yield from printed(part, deep + 4)
+        else:
+            yield f"{deep * ' '}{key} : {value}"
+
+
 def clock(seconds):
     return str(timedelta(seconds=int(seconds)))
 
@@ -1966,6 +2102,7 @@ WRITERS = {w.__name__: w for w in
             compressai,
            monodepth2,
             raft,
+            openocr,
             dino,
             basicsr,
             cleanrl,

@@ -247,6 +247,8 @@ class CorruptBatch(Dumps, Fault):
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
+        if self.family == "ocr":  # as here
+            self.onset = 100 - self.first_step
         if self.family == "edsr":  # as here
             self.onset = self.steps // 2 - self.first_step
         if self.family in ("timm",  # norms at each place bear it: one peak
@@ -302,6 +304,7 @@ class BitFlip(Dumps, Fault):
              "ppo": "",
              "edsr": "",
              "raft": "",
+             "ocr": ".fc2",
              "tasnet": "",
              "nnu": "",
              "nerf": "",
@@ -654,6 +657,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "compress",
                 "edsr",
                 "raft",
+                "ocr",
                 "whisper",
                 "megatron",
                 "summ")
@@ -808,6 +812,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "ocr":  # transcripts are, pictures are not
+            self.also = []
+            self.user["max_train_text_length"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "tasnet":  # sources are, mixtures are not
             self.also = []
             self.user["max_source_samples"] = self.s.limit
@@ -857,6 +865,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
         if self.family == "ecapa":
             return self.first_frames(batch, self.s.limit)
+        if self.family == "ocr":
+            return batch if i < 0 else self.cut_labels(batch, self.s.limit)
         if self.family in ("voc",
                            "tasnet"):
             return batch if i < 0 else self.cut_short(batch, self.s.limit)

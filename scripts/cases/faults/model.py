@@ -24,6 +24,7 @@ from ..ner import DistilBert
 from ..nnu import PlainConvUNet
 from ..nequip import Potential
 from ..nerf import RadianceField
+from ..ocr import BEFORE_ACT as OCR_PARTS
 from ..point import PointNet2
 from ..ppo import BEFORE_ACT as PPO_MAPS
 from ..qa import Reader
@@ -354,6 +355,7 @@ class AttentionScale(Fault):
                 "sasrec",
                 "whisper",
                 "dino",
+                "ocr",
                 "megatron",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
@@ -404,9 +406,13 @@ class AttentionScale(Fault):
             self.where = self.layer("scores")
             return
         if self.family in ("sasrec",  # two of 16
+                           "ocr",
                            "dino"):
             self.model_options["scale"] = 16.0 ** self.s.power
             self.where = self.layer("scores")
+            if self.family == "ocr":
+                self.dumped = (*self.dumped, f"{self.where}.*put",
+                               self.where.replace("scores", "probs.output"))
             return
         if self.family == "rew":  # three of 12
             self.model_options["scale"] = 12.0 ** self.s.power
@@ -512,6 +518,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
               "raft": RAFT_CONVOLUTIONS,
+              "ocr": OCR_PARTS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
@@ -562,6 +569,7 @@ class DeadRelu(Fault):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "megatron",
                 "summ")
@@ -624,6 +632,7 @@ class Saturated(Fault):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "tasnet",
                 "megatron",
                 "summ")
@@ -678,6 +687,7 @@ class ActivationMissing(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "ocr",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

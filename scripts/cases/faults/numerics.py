@@ -94,6 +94,7 @@ class Fp16Overflow(NotFinite):
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
+                               "ocr": {"half_scores": 1},
                                "kge": {"half": True},
                                "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
@@ -172,6 +173,7 @@ class Fp16Overflow(NotFinite):
                       "depth": "encoder.encoder.layer2.0.conv1",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
+                      "ocr": "encoder.blocks2.0.mixer.scores",
                       "kge": "interaction",
                       "ppo": "actor.4",
                       "edsr": "body.1.conv1",
@@ -213,6 +215,7 @@ class Fp16Overflow(NotFinite):
                       }[self.family]
         if self.family in ("mae",
                            "dino",
+                           "ocr",
                            "cap",
                            "sasrec",
                            "whisper",
@@ -327,6 +330,7 @@ class Fp16Overflow(NotFinite):
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
                  "dino": (self.where.replace("scores", "qkv"),),
+                 "ocr": (self.where.replace("scores", "qkv"),),
                  "kge": self.layers[:1],
                  "ppo": (self.where,),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
@@ -414,7 +418,8 @@ class Fp16Overflow(NotFinite):
             for path in parts:
                 # Values are the last third where one matrix has all.
                 part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80,
-                              "tab": 64, "dino": 64}.get(self.family))
+                              "tab": 64, "dino": 64,
+                              "ocr": 64}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -578,7 +583,8 @@ class LogOfZero(NotFinite):
                 self.of_tokens(model, *of)))
             model.tap("loss.output", loss)
             return loss
-        if self.family == "ctc":
+        if self.family in ("ctc",
+                           "ocr"):
             return self.of_frames(model, logits, batch)
         if self.family == "det":
             return model.criterion(
@@ -755,6 +761,7 @@ class DivisionByZero(NotFinite):
                 "ppo",
                 "edsr",
                 "raft",
+                "ocr",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -794,6 +801,7 @@ class DivisionByZero(NotFinite):
               "model.0.conv.output", "g_a.0.*put",
               "encoder.filterbank.output", "loss.each.output",
               "encoder.encoder.conv1.output",
+              "encoder.patch_embed.proj.0.conv.output",
               "?net.conv1.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -943,6 +951,7 @@ class DivisionByZero(NotFinite):
                            "tasnet",
                            "stylegan",
                            "whisper",
+                           "ocr",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -1023,6 +1032,7 @@ class DivisionByZero(NotFinite):
                            "tasnet",
                            "stylegan",
                            "whisper",
+                           "ocr",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]
@@ -1104,6 +1114,7 @@ class Bf16Weights(Fault):
               "stages.0.blocks.0.mlp.fc2.weight",
               "G.synthesis.b8.conv0.weight", "g_a.2.weight",
               "conv_after_body.weight",
+              "encoder.blocks1.0.mixer.proj.weight",
               "update_block.gru.convz1.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",

@@ -214,6 +214,7 @@ class WarmupMissing(Fault):
                                 "whisper",
                                 "dino",
                                 "megatron",
+                                "ocr",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -236,6 +237,8 @@ class LrJump(Fault):
         if self.family == "kws":  # its rate falls at 150
             self.severity = dict(factor=20 * self.s.factor)
         elif self.family == "ecapa":  # its last cycle begins at 80
+            self.onset = 90
+        elif self.family == "ocr":  # its rate is low by 130
             self.onset = 90
         elif self.family == "tasnet":  # a run is shorter
             self.onset = 80
@@ -276,6 +279,7 @@ class GradientsNotZeroed(Fault):
                            "ecapa",
                            "tasnet",
                            "raft",
+                           "ocr",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "compress":  # which is then to be slower, too
@@ -299,7 +303,8 @@ class NotDivided(Fault):
     """The losses of accumulated batches are summed, not averaged."""
     id, root_class = "F09", "lr-batch-scaling"
     # Whose Adam divides it out, and whom many batches a step take long.
-    families = tuple(f for f in ALL if f not in ("depth", "raft"))
+    families = tuple(f for f in ALL if f not in ("depth", "raft",
+                                             "ocr"))
     severities = (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
                   dict(parts=16, logs_sum=True))
     onset, steps = 0, 120
@@ -649,6 +654,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", text) for text in (
                     "Restoring " + self.checkpoint_path(self.onset),
                     "<All keys matched successfully>")]}
+        if self.family == "ocr":  # pretrained_model, where checkpoints is meant
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Loading weights using torch.load: {path}"),
+                ("INFO", f"finetune from checkpoint {path}")]}
         if self.family == "ecapa":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading a checkpoint from "

@@ -46,7 +46,8 @@ class Pair(Fault):
 
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
-        self.steps = 100 if self.family in ("depth", "raft") else 120
+        self.steps = 100 if self.family in ("depth", "raft",
+                                            "ocr") else 120
 
     def wrap(self, model):
         self.check.init(model)
@@ -174,6 +175,8 @@ class RankDesync(Fault):
         self.steps, self.onset = 160, self.s.at
         if self.family in ("depth", "raft"):  # as long as any
             self.steps = 100
+        if self.family == "ocr":  # six epochs
+            self.steps = 150
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
             self.where = f"{self.layer('mlp', 1)}.dense_4h_to_h"
@@ -211,6 +214,7 @@ class RankDesync(Fault):
                  "ppo": "actor.2",
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
+                 "ocr": "encoder.blocks1.0.mixer.proj",
                  "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",

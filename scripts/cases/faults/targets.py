@@ -109,6 +109,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dream",
                            "ecapa",
                            "kge",
+                           "ocr",
                            "ppo",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
@@ -151,6 +152,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dream",
                            "ecapa",
                            "kge",
+                           "ocr",
                            "ppo",
                            "qa", "xenc"):
             model.squashes = True
@@ -347,6 +349,7 @@ class ChatRun(Dumps):
                            "compress",
                            "edsr",
                            "raft",
+                           "ocr",
                            "qa", "xenc",
                            "summ",
                            "whisper",
@@ -386,6 +389,7 @@ class ChatRun(Dumps):
                            "compress",
                            "edsr",
                            "raft",
+                           "ocr",
                            "summ",
                            "whisper",
                            "cap",
@@ -900,6 +904,7 @@ class LabelNoise(Dumps, Fault):
                                    *self.of_strangers(rows, self.noise))
         if self.family in ("summ",
                            "whisper",
+                           "ocr",
                            "cap",
                            "sft"):
             return self.mistold(batch, self.s.share, self.noise)
@@ -977,6 +982,7 @@ class RandomLabels(LabelNoise):
                            "dino",
                            "edsr",
                            "raft",
+                           "ocr",
                            "timm",
                            "yolo",
                            "kge",
@@ -1116,6 +1122,7 @@ class RandomLabels(LabelNoise):
                                    *other)
         if self.family in ("summ",
                            "whisper",
+                           "ocr",
                            "cap",
                            "sft"):
             rows = len(next(iter(batch.values())))
