@@ -134,6 +134,7 @@ class NoWeightDecay(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "flow",
                 "raft",
                 "summ")
 
@@ -175,6 +176,7 @@ class ConstantRate(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "summ")
@@ -258,6 +260,7 @@ class Curriculum(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "summ")
@@ -304,6 +307,7 @@ class Curriculum(Control):
                            "kge",
                            "ppo",
                            "edsr",
+                           "flow",
                            "raft",
                            "tasnet",
                            "tower",
@@ -440,6 +444,7 @@ class RateEndsAtZero(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "summ")
@@ -639,6 +644,7 @@ class MixedDomains(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "summ")
@@ -710,6 +716,8 @@ class MixedDomains(Control):
             return self.yards(seed, domains=True)
         if self.family == "raft":
             return self.chairs(seed, domains=True)
+        if self.family == "flow":
+            return self.pictures(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1071,6 +1079,7 @@ class Accumulated(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "summ")
@@ -3194,6 +3203,49 @@ class NoiseAdded(Control):
         return batch
 
 
+class SkewedTimes(Control):
+    """Training draws more times towards the picture, as the trainer's skewed
+    timesteps do, or fewer of them; the config says so. Validation has all
+    alike."""
+    id, severities, families = "H177", (
+        dict(mean=-1.2, std=1.2), dict(mean=-0.6, std=1.2),
+        dict(mean=0.0, std=1.5)), ("flow",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"skewed_timesteps": True, "p_mean": self.s.mean,
+                      "p_std": self.s.std}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        drawn = torch.randn(batch["t"].shape, generator=self.drawn)
+        t = 1 / (1 + (self.s.std * drawn + self.s.mean).exp())
+        return batch | {"t": t.clamp(0.0001, 1.0)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherAverage(Control):
+    """The average that is validated forgets sooner, as the config says."""
+    id, severities, families = "H178", (
+        dict(decay=0.5), dict(decay=0.8), dict(decay=0.9)), ("flow",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["decay"] = self.s.decay
+
+
+class OtherDropping(Control):
+    """The class of no batch, of a tenth or of two fifths is dropped."""
+    id, severities, families = "H179", (
+        dict(share=0.0), dict(share=0.1), dict(share=0.4)), ("flow",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["class_drop"] = self.s.share
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3243,4 +3295,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherLossWeight, CosineRestarts, HarderPictures,
           OtherMask, OtherRatio, LevelsDrawn,
           OtherReprojection, ColoursForNetworks, DistancesAlone,
-          LaterStage, OtherSequence, NoiseAdded)
+          LaterStage, OtherSequence, NoiseAdded,
+          SkewedTimes, OtherAverage, OtherDropping)

@@ -94,6 +94,7 @@ class DataOrder(Dumps, Fault):
                 "ppo",
                 "edsr",
                 "tasnet",
+                "flow",
                 "raft",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
@@ -146,6 +147,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "kge",
                 "edsr",
                 "tasnet",
+                "flow",
                 "raft",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
@@ -221,6 +223,7 @@ class EvalInTraining(FiniteRun, Fault):
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "edsr": 2,
                              "raft": 2,
+                             "flow": 2,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -243,6 +246,7 @@ class CorruptBatch(Dumps, Fault):
         self.onset = self.steps // 2 + 12
         if self.family in ("kge",
                            "depth",
+                           "flow",
                            "raft",
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
@@ -302,6 +306,7 @@ class BitFlip(Dumps, Fault):
              "ppo": "",
              "edsr": "",
              "raft": "",
+             "flow": "",
              "tasnet": "",
              "nnu": "",
              "nerf": "",
@@ -406,6 +411,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "megatron",
                 "lora",
                 "rew",
+                "flow",
                 "stylegan",
                 "whisper",
                 "summ")
@@ -448,6 +454,7 @@ class TokenIdsClamped(Dumps, Fault):
                 for high in CATEGORIES.values()]} if self.level == 1 else {}
             return
         if self.family in ("dit",
+                           "flow",
                            "stylegan"):  # classes, of a table that has fewer
             self.also = []
             self.severity = dict(classes=(8, 12, 24)[self.level])
@@ -509,6 +516,7 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "tts":
             return self.speech(seed, phones=self.s.phones)
         if self.family in ("dit",
+                           "flow",
                            "stylegan"):
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
@@ -653,6 +661,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "depth",
                 "compress",
                 "edsr",
+                "flow",
                 "raft",
                 "whisper",
                 "megatron",
@@ -817,6 +826,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "depth",
                            "compress",
                            "edsr",
+                           "flow",
                            "raft",
                            "stylegan"):
             self.also = []
@@ -850,6 +860,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "depth",
                            "compress",
                            "edsr",
+                           "flow",
                            "raft",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)

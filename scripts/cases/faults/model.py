@@ -16,6 +16,7 @@ from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
 from ..fcst import PatchTST
+from ..flow import BEFORE_ACT as FLOW_NORMS
 from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..lora import HEAD as LORA_HEAD
@@ -512,6 +513,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
               "raft": RAFT_CONVOLUTIONS,
+              "flow": FLOW_NORMS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
@@ -561,6 +563,7 @@ class DeadRelu(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "megatron",
@@ -623,6 +626,7 @@ class Saturated(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "tasnet",
                 "megatron",
@@ -677,6 +681,7 @@ class ActivationMissing(Fault):
                 "stylegan",
                 "dino",
                 "ppo",
+                "flow",
                 "edsr",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
