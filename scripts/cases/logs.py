@@ -2008,11 +2008,11 @@ def flow(run):
                           run.notices.get(start + k, ())]
             if not math.isfinite(row["loss"]):
                 lines += ["Traceback (most recent call last):",
-                          f'  File "{path}/train.py", line 246, in <module>',
+                          f'  File "{path}/train.py", line 224, in <module>',
                           "    main(args)",
-                          f'  File "{path}/train.py", line 173, in main',
+                          f'  File "{path}/train.py", line 153, in main',
                           "    train_stats = train_one_epoch(",
-                          f'  File "{path}/training/train_loop.py", line 118, '
+                          f'  File "{path}/training/train_loop.py", line 108, '
                           "in train_one_epoch",
                           '    raise ValueError(f"Loss is {loss_value}, '
                           'stopping training")',

@@ -223,7 +223,7 @@ class EvalInTraining(FiniteRun, Fault):
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "edsr": 2,
                              "raft": 2,
-                             "flow": 2,
+                             "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
