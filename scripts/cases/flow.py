@@ -22,7 +22,7 @@ from . import models, sources
 from .family import Family
 from .sources import AHEAD, DrawnAhead
 
-SIZE, CHANNELS, CLASSES, ROWS, HELD_OUT = 8, 3, 6, 24, 32
+SIZE, CHANNELS, CLASSES, ROWS, HELD_OUT = 8, 3, 6, 36, 32
 WIDTH, GROUPS = 12, 4
 TIME = 4 * WIDTH
 DROPPED, DECAY = 0.2, 0.999     # of classes, of the average
@@ -404,12 +404,12 @@ class FlowRun(Family):
 
     family = "flow"
     level_seed = 400
-    steps, seed, language, classes = 100, 3300, False, CLASSES
-    optimizer_name, lr, weight_decay = "adamw", 8e-3, 0.01
+    steps, seed, language, classes = 125, 3300, False, CLASSES
+    optimizer_name, lr, weight_decay = "adamw", 5e-3, 0.01
     betas = (0.9, 0.95)
     warmup, schedule, clip = 0, "decay_lr", None
-    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
-    base = {"lr": 4e-3, "betas": betas}
+    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
+    base = {"lr": 3e-3, "betas": betas}
     EPOCH, epoch_steps, EVERY = 25, 50, 2   # of the trainer, of Lightning
     EVALUATIONS = EULER
     batch_size, context = ROWS, SIZE * SIZE
@@ -436,7 +436,7 @@ class FlowRun(Family):
         "F08": (dict(every=10), dict(every=30), dict(every=1 << 30)),
         "F11": (dict(adamw=3.0), dict(adamw=10.0), dict(adamw=50.0)),
         "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
-        "F13": (dict(path="output_blocks.2.0"),
+        "F13": (dict(path="output_blocks.2.0", more=["input_blocks.0.0"]),
                 dict(path="output_blocks.3.0"),
                 dict(path="out.1")),
         "F14": (dict(modules=["middle_block", "output_blocks"]),

@@ -244,9 +244,10 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
+        if self.family == "flow":  # as well
+            self.onset = 50
         if self.family in ("kge",
                            "depth",
-                           "flow",
                            "raft",
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
