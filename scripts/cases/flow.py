@@ -408,7 +408,7 @@ class FlowRun(Family):
     optimizer_name, lr, weight_decay = "adamw", 5e-3, 0.01
     betas = (0.9, 0.95)
     warmup, schedule, clip = 0, "decay_lr", None
-    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
     base = {"lr": 3e-3, "betas": betas}
     EPOCH, epoch_steps, EVERY = 25, 50, 2   # of the trainer, of Lightning
     EVALUATIONS = EULER
@@ -432,7 +432,7 @@ class FlowRun(Family):
                      where="middle_block.0.in_layers.2"),
                 dict(modules=["out"], where="out.2"),
                 dict(part="all")),
-        "F07": (dict(factor=5), dict(factor=15), dict(factor=100)),
+        "F07": (dict(factor=15), dict(factor=40), dict(factor=150)),
         "F08": (dict(every=10), dict(every=30), dict(every=1 << 30)),
         "F11": (dict(adamw=3.0), dict(adamw=10.0), dict(adamw=50.0)),
         "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
@@ -450,7 +450,7 @@ class FlowRun(Family):
         "F26": (dict(steps=20, share=1.0), dict(steps=30, share=1.0),
                 dict(steps=50, share=1.0)),
         "F27": (dict(epochs=100), dict(epochs=200), dict(epochs=600)),
-        "F30": (dict(part="head", bit=26), dict(part="head", bit=30),
+        "F30": (dict(part="embed", bit=26), dict(part="head", bit=30),
                 dict(part="mlp", bit=30)),
         "F33": (dict(limit=7), dict(limit=5), dict(limit=3)),
         "F34": (dict(factor=3), dict(factor=10), dict(factor=0)),
@@ -468,8 +468,8 @@ class FlowRun(Family):
         "F42b": (dict(shards=10), dict(shards=30), dict(shards=100)),
         "F43": (dict(kind="unreduced", at=30), dict(kind="skip", at=60),
                 dict(kind="init", at=0)),
-        "H02": (dict(factor=0.6), dict(factor=0.4)),
-        "H03": (dict(part=2, factor=0.7), dict(part=3, factor=0.5)),
+        "H02": (dict(factor=0.7), dict(factor=0.55)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=1.0)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H10": (dict(steps=50), dict(steps=100)),
         "H11": (dict(steps=60, keep="block"), dict(steps=80, keep="head"))}
@@ -593,9 +593,11 @@ class FlowRun(Family):
     # Checkpoints, and where the trainer stops.
 
     def keep_checkpoint(self, i, model):
-        """Last, and where the run is resumed from."""
+        """Of evaluations, of which the last one is kept, and where the run
+        is resumed from."""
         done = i + 1
-        if done not in {self.steps, *self.notices}:
+        if done % (self.EVERY * self.EPOCH) and done != self.steps \
+                and done not in self.notices:
             return
         state = {f"model.{k}": t for k, t in model.state_dict().items()}
         state["num_updates"] = torch.tensor(model.num_updates)
@@ -636,11 +638,12 @@ class FlowRun(Family):
 
     def write_more(self):
         super().write_more()
+        last = max(self.checkpoints, default=None)
         for done, state in self.checkpoints.items():
-            torch.save(state, self.folder / self.checkpoint_path(done))
-        if self.checkpoints:
-            last = self.checkpoint_path(max(self.checkpoints))
-            (self.folder / last).rename(self.folder / "checkpoint.pth")
+            if done == last or done in self.notices:
+                path = "checkpoint.pth" if done == last \
+                    else self.checkpoint_path(done)
+                torch.save(state, self.folder / path)
 
     # What the user typed.
 

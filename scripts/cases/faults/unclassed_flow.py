@@ -36,7 +36,7 @@ class PathBackwards(OfFlow):
     time begins at the picture; the time that is told, and the velocity, are
     those of a path that begins at the noise."""
     id = "U492"
-    severities = (dict(share=0.4), dict(share=0.7), dict(share=1.0))
+    severities = (dict(share=0.5), dict(share=0.75), dict(share=1.0))
 
     def make_model(self):
         model = super().make_model()
@@ -49,7 +49,7 @@ class OtherPathsVelocity(OfFlow):
     """Pictures are mixed along a polynomial path (t to a power, as the config
     says), with the velocity of the straight one as the target."""
     id = "U493"
-    severities = (dict(power=2.5), dict(power=5.0), dict(power=10.0))
+    severities = (dict(power=3.0), dict(power=6.0), dict(power=12.0))
 
     def setup(self):
         super().setup()
