@@ -268,6 +268,7 @@ class Curriculum(Control):
     def setup(self):
         super().setup()
         self.change = self.steps // (4 if self.family in ("kge",
+                                                     "flow",
                                                      "ppo") else 2)
         self.user["curriculum"] = [
             {"start_step": 0, "source": "text-easy"},
