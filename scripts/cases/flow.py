@@ -472,7 +472,7 @@ class FlowRun(Family):
         "H03": (dict(part=2, factor=1.0), dict(part=3, factor=1.0)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H10": (dict(steps=50), dict(steps=100)),
-        "H11": (dict(steps=60, keep="block"), dict(steps=80, keep="head"))}
+        "H11": (dict(steps=100, keep="block"), dict(steps=120, keep="head"))}
     paths = {"embed": "input_blocks.0.0", "attn": None, "scores": None,
              "act": "{}.in_layers.1", "mlp": "{}.in_layers.2", "block": "{}",
              "head": "out.2"}
