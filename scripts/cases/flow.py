@@ -408,7 +408,7 @@ class FlowRun(Family):
     optimizer_name, lr, weight_decay = "adamw", 5e-3, 0.01
     betas = (0.9, 0.95)
     warmup, schedule, clip = 0, "decay_lr", None
-    recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     base = {"lr": 3e-3, "betas": betas}
     EPOCH, epoch_steps, EVERY = 25, 50, 2   # of the trainer, of Lightning
     EVALUATIONS = EULER
@@ -432,7 +432,7 @@ class FlowRun(Family):
                      where="middle_block.0.in_layers.2"),
                 dict(modules=["out"], where="out.2"),
                 dict(part="all")),
-        "F07": (dict(factor=15), dict(factor=40), dict(factor=150)),
+        "F07": (dict(factor=10), dict(factor=20), dict(factor=100)),
         "F08": (dict(every=10), dict(every=30), dict(every=1 << 30)),
         "F11": (dict(adamw=3.0), dict(adamw=10.0), dict(adamw=50.0)),
         "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
