@@ -254,8 +254,8 @@ class UNetModel(nn.Module):
         # The average, as EMA keeps it, and what it has put aside.
         self.shadow, self.backup, self.num_updates = [], [], 0
         # What training has instead: the time that is told, how far along the
-        # path a time is, and whose times run backwards.
-        self.told, self.along, self.backwards = None, None, None
+        # path a time is, and how much of the noise is in the target.
+        self.told, self.along, self.part_of_noise = None, None, 1.0
 
     @staticmethod
     def tap(name, tensor):
@@ -341,14 +341,13 @@ class UNetModel(nn.Module):
                 told = self.told(t)
             if self.along:
                 at = self.along(t)
-            if self.backwards:
-                at = torch.where(self.backwards(t), 1 - t, t)
         at = at[:, None, None, None]
         x_t = (1 - at) * batch["x_0"] + at * (2 * batch["samples"] - 1)
         return self(x_t, told, label)
 
     def criterion(self, said, batch):
-        wanted = 2 * batch["samples"] - 1 - batch["x_0"]
+        part = self.part_of_noise if self.training else 1.0
+        wanted = 2 * batch["samples"] - 1 - part * batch["x_0"]
         error = (said.float() - wanted).square()
         if not self.logs:
             return error.mean()
@@ -584,7 +583,7 @@ class FlowRun(Family):
     def held_out_columns(self, batches):
         """The distance of the average's samples from pictures."""
         self.model.eval()
-        real = Patterns(17).batch(4 * SAMPLES)["samples"]
+        real = torch.cat([b["samples"] for b in batches])
         noise = Patterns(18).fresh(SAMPLES)["x_0"]
         found = self.model.sample(noise, torch.arange(SAMPLES) % CLASSES)
         self.model.train()

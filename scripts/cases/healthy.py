@@ -3205,12 +3205,12 @@ class NoiseAdded(Control):
 
 
 class SkewedTimes(Control):
-    """Training draws more times towards the picture, as the trainer's skewed
-    timesteps do, or fewer of them; the config says so. Validation has all
-    alike."""
+    """Training draws times as the trainer's skewed timesteps do, with other
+    means and spreads: more of them at the ends, or in the middle; the config
+    says so. Validation has all alike."""
     id, severities, families = "H177", (
-        dict(mean=-1.2, std=1.2), dict(mean=-0.6, std=1.2),
-        dict(mean=0.0, std=1.5)), ("flow",)
+        dict(mean=-0.6, std=1.5), dict(mean=0.0, std=1.5),
+        dict(mean=0.0, std=1.2)), ("flow",)
 
     def setup(self):
         super().setup()

@@ -31,17 +31,16 @@ class TimesInOtherUnits(OfFlow):
         return model
 
 
-class PathBackwards(OfFlow):
-    """Some pictures of a batch, or all, are mixed as a diffusion's are, whose
-    time begins at the picture; the time that is told, and the velocity, are
-    those of a path that begins at the noise."""
+class TargetHasLessNoise(OfFlow):
+    """The target of training is what a net that predicts pictures has, or lies
+    between that and a velocity: the picture less a part of its noise, or none
+    of it. Validation and solver take what is said for a velocity."""
     id = "U492"
-    severities = (dict(share=0.5), dict(share=0.75), dict(share=1.0))
+    severities = (dict(part=0.7), dict(part=0.4), dict(part=0.0))
 
     def make_model(self):
         model = super().make_model()
-        model.backwards = lambda t: torch.rand(
-            t.shape, generator=self.drawn) < self.s.share
+        model.part_of_noise = self.s.part
         return model
 
 
@@ -101,5 +100,5 @@ class OtherNoise(OfFlow):
                         if self.s.std is None else self.s.std * x}
 
 
-FAULTS = (TimesInOtherUnits, PathBackwards, OtherPathsVelocity,
+FAULTS = (TimesInOtherUnits, TargetHasLessNoise, OtherPathsVelocity,
           TimesAtTheNoise, ClassesDropped, OtherNoise)
