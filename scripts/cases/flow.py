@@ -431,7 +431,7 @@ class FlowRun(Family):
                      where="middle_block.0.in_layers.2"),
                 dict(modules=["out"], where="out.2"),
                 dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=20), dict(factor=100)),
+        "F07": (dict(factor=15), dict(factor=40), dict(factor=150)),
         "F08": (dict(every=10), dict(every=30), dict(every=1 << 30)),
         "F11": (dict(adamw=3.0), dict(adamw=10.0), dict(adamw=50.0)),
         "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
