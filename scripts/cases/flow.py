@@ -468,7 +468,7 @@ class FlowRun(Family):
         "F43": (dict(kind="unreduced", at=30), dict(kind="skip", at=60),
                 dict(kind="init", at=0)),
         "H02": (dict(factor=0.7), dict(factor=0.55)),
-        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=1.0)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.8)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H10": (dict(steps=50), dict(steps=100)),
         "H11": (dict(steps=100, keep="block"), dict(steps=120, keep="head"))}
