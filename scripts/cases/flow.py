@@ -448,7 +448,7 @@ class FlowRun(Family):
         "F24": (dict(share=0.5), dict(share=0.75), dict(share=0.95)),
         "F26": (dict(steps=20, share=1.0), dict(steps=30, share=1.0),
                 dict(steps=50, share=1.0)),
-        "F27": (dict(epochs=100), dict(epochs=200), dict(epochs=600)),
+        "F27": (dict(epochs=60), dict(epochs=150), dict(epochs=450)),
         "F30": (dict(part="embed", bit=26), dict(part="head", bit=30),
                 dict(part="mlp", bit=30)),
         "F33": (dict(limit=7), dict(limit=5), dict(limit=3)),

@@ -163,7 +163,8 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
-        if self.family == "mae":  # what is hidden is always another part
+        if self.family in ("mae",  # what is hidden is always another part
+                           "flow"):  # as are noise and times
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
