@@ -245,7 +245,7 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
-        if self.family == "flow":  # as well
+        if self.family == "flow":  # a step that every logger has
             self.onset = 50
         if self.family in ("kge",
                            "depth",
