@@ -135,6 +135,7 @@ class NoWeightDecay(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "flow",
                 "raft",
                 "ocr",
                 "summ")
@@ -177,6 +178,7 @@ class ConstantRate(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -261,6 +263,7 @@ class Curriculum(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -270,6 +273,7 @@ class Curriculum(Control):
         super().setup()
         self.change = self.steps // (4 if self.family in ("kge",
                                                      "ocr",
+                                                     "flow",
                                                      "ppo") else 2)
         self.user["curriculum"] = [
             {"start_step": 0, "source": "text-easy"},
@@ -309,6 +313,7 @@ class Curriculum(Control):
                            "kge",
                            "ppo",
                            "edsr",
+                           "flow",
                            "raft",
                            "ocr",
                            "tasnet",
@@ -446,6 +451,7 @@ class RateEndsAtZero(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -647,6 +653,7 @@ class MixedDomains(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -721,6 +728,8 @@ class MixedDomains(Control):
             return self.chairs(seed, domains=True)
         if self.family == "ocr":
             return self.lines(seed, domains=True)
+        if self.family == "flow":
+            return self.pictures(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1082,6 +1091,7 @@ class Accumulated(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -3260,6 +3270,49 @@ class LinesTogether(Control):
         return {k: t[:rows] for k, t in batch.items()}
 
 
+class SkewedTimes(Control):
+    """Training draws times as the trainer's skewed timesteps do, with other
+    means and spreads: more of them at the ends, or in the middle; the config
+    says so. Validation has all alike."""
+    id, severities, families = "H177", (
+        dict(mean=-0.6, std=1.5), dict(mean=0.0, std=1.5),
+        dict(mean=0.0, std=1.2)), ("flow",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"skewed_timesteps": True, "p_mean": self.s.mean,
+                      "p_std": self.s.std}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        drawn = torch.randn(batch["t"].shape, generator=self.drawn)
+        t = 1 / (1 + (self.s.std * drawn + self.s.mean).exp())
+        return batch | {"t": t.clamp(0.0001, 1.0)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherAverage(Control):
+    """The average that is validated forgets sooner, as the config says."""
+    id, severities, families = "H178", (
+        dict(decay=0.5), dict(decay=0.8), dict(decay=0.9)), ("flow",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["decay"] = self.s.decay
+
+
+class OtherDropping(Control):
+    """The class of no batch, of a tenth or of two fifths is dropped."""
+    id, severities, families = "H179", (
+        dict(share=0.0), dict(share=0.1), dict(share=0.4)), ("flow",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["class_drop"] = self.s.share
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3310,4 +3363,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherMask, OtherRatio, LevelsDrawn,
           OtherReprojection, ColoursForNetworks, DistancesAlone,
           LaterStage, OtherSequence, NoiseAdded,
-          LossWeighed, OneCycle, LinesTogether)
+          LossWeighed, OneCycle, LinesTogether, SkewedTimes, OtherAverage,
+          OtherDropping)

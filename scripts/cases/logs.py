@@ -55,7 +55,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "epe", "1px", "3px", "5px",
             "acc", "norm_edit_dis")), "policy_loss",
         "old_approx_kl", "approx_kl", "clipfrac", "explained_variance",
-        "episodic_return", "episodic_length", "global_step", "val_return")
+        "episodic_return", "episodic_length", "global_step", "val_return",
+        "val_fid")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -2086,6 +2087,102 @@ def cleanrl(run):
     run.write_lines("train.log", out)
 
 
+def flow(run):
+    """What flow_matching's examples/image/train.py leaves: its standard
+    output, args.json and log.txt with a line an epoch, to which the user has
+    added a held-out loss; and iterations.jsonl of a hook, with the steps."""
+    size, every = run.EPOCH, run.interval or 50
+    names, arguments = column_names(run), run.settings()
+    keys = [k for k in ("step", "loss", "grad_norm", "lr", "step_time", *MORE)
+            if not left_out(run, k) and not k.startswith("val_")]
+    steps = set(logged(run, every))
+    run.write_lines("iterations.jsonl", (
+        json.dumps({names.get(k, k): row[k] for k in keys if k in row})
+        for i, row in enumerate(run.history) if i in steps))
+    form, parts = "%Y-%m-%d %H:%M:%S", run.accumulate
+    args = ", ".join(f"{k}={v!r}" for k, v in arguments.items())
+    path = "/workspace/flow_matching/examples/image"
+    kind = "LinearLR" if arguments["decay_lr"] else "ConstantLR" \
+        if run.schedule == "constant" else "LambdaLR"
+    lines, stats = [], []
+
+    def say(seconds, text, level="INFO"):
+        first, *rest = text.split("\n")
+        lines.extend((f"{run.at(seconds, form)} {level:<8} {first}", *rest))
+
+    model = str(run.model).replace("\n", "\n  ")
+    say(-3.1, f"job dir: {path}")
+    say(-3.1, f"Namespace({args})".replace(", ", ",\n"))
+    say(-3.1, "Saving args to output_dir/args.json")
+    say(-3.0, "Initializing Dataset: patterns")
+    say(-2.9, "Dataset ImageFolder\n"
+              f"    Number of datapoints: {run.images}\n"
+              f"    Root location: {arguments['data_path']}")
+    say(-2.9, "Intializing DataLoader")
+    say(-2.8, "Initializing Model")
+    say(-2.2, f"EMA(\n  (model): {model}\n  (shadow_params): ParameterList("
+              f"{sum(1 for _ in run.model.parameters())})\n)")
+    say(-2.2, f"Learning rate: {run.lr:.2e}")
+    say(-2.2, f"Accumulate grad iterations: {parts}")
+    say(-2.2, "Effective batch size: "
+              f"{run.batch_size * parts * arguments['world_size']}")
+    say(-2.1, f"Optimizer: {run.said_of_optimizer}")
+    say(-2.1, f"Learning-Rate Schedule: <torch.optim.lr_scheduler.{kind} "
+              "object at 0x7f2a4c1d9f60>")
+    for _, text in run.notices.get(0, ()):
+        lines.append(text)
+    say(-2.0, f"Start from 0 to {run.epochs} epochs")
+    for start in range(0, len(run.history), size):
+        part = run.history[start:start + size]
+        count, epoch = min(size, run.steps - start), start // size
+        if start and "val_loss" in run.history[start - 1]:
+            say(part[0]["wall"], "EMA: Switching from eval to train, "
+                                 "restoring saved parameters")
+        for k, row in enumerate(part):
+            if start + k:
+                lines += [text for _, text in
+                          run.notices.get(start + k, ())]
+            if not math.isfinite(row["loss"]):
+                lines += ["Traceback (most recent call last):",
+                          f'  File "{path}/train.py", line 224, in <module>',
+                          "    main(args)",
+                          f'  File "{path}/train.py", line 153, in main',
+                          "    train_stats = train_one_epoch(",
+                          f'  File "{path}/training/train_loop.py", line 108, '
+                          "in train_one_epoch",
+                          '    raise ValueError(f"Loss is {loss_value}, '
+                          'stopping training")',
+                          f"ValueError: Loss is {row['loss']}, stopping "
+                          "training"]
+                break
+            if k % every == 0:
+                say(row["wall"], f"Epoch {epoch} [{k * parts}/"
+                    f"{count * parts}]: loss = {row['loss']}, "
+                    f"lr = {row['lr']}")
+        else:
+            last = part[-1]
+            found = {"train_loss": short(sum(r["loss"] for r in part)
+                                         / len(part)), "epoch": epoch}
+            if "val_loss" in last:
+                near, many = last["wall"], arguments["fid_samples"]
+                say(near, "EMA: Switching from train to eval, backing up "
+                          "parameters and copying EMA params")
+                say(near, f"{many} samples generated in "
+                          f"{2 * run.EVALUATIONS} evaluations.")
+                say(near, f"Evaluating [0/{count}] samples generated [{many}/"
+                          f"{many}] running fid {last['val_fid']}")
+                found |= {"eval_fid": last["val_fid"],
+                          "eval_loss": last["val_loss"]}
+            stats.append(json.dumps(found))
+    if len(run.history) == run.steps \
+            and math.isfinite(run.history[-1]["loss"]):
+        say(run.history[-1]["wall"], "Training time "
+            + clock(run.history[-1]["wall"]))
+    run.write_lines("train.log", lines)
+    run.write_lines("log.txt", stats)
+    run.write_json("args.json", arguments)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -2106,6 +2203,7 @@ WRITERS = {w.__name__: w for w in
             dino,
             basicsr,
             cleanrl,
+            flow,
             dlrm,
             stylegan2,
             megatron_lm,

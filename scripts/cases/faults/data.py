@@ -94,6 +94,7 @@ class DataOrder(Dumps, Fault):
                 "ppo",
                 "edsr",
                 "tasnet",
+                "flow",
                 "raft",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
@@ -146,6 +147,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "kge",
                 "edsr",
                 "tasnet",
+                "flow",
                 "raft",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
@@ -161,7 +163,8 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
-        if self.family == "mae":  # what is hidden is always another part
+        if self.family in ("mae",  # what is hidden is always another part
+                           "flow"):  # as are noise and times
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
@@ -221,6 +224,7 @@ class EvalInTraining(FiniteRun, Fault):
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "edsr": 2,
                              "raft": 2,
+                             "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -241,6 +245,8 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
+        if self.family == "flow":  # a step that every logger has
+            self.onset = 50
         if self.family in ("kge",
                            "depth",
                            "raft",
@@ -305,6 +311,7 @@ class BitFlip(Dumps, Fault):
              "edsr": "",
              "raft": "",
              "ocr": ".fc2",
+             "flow": "",
              "tasnet": "",
              "nnu": "",
              "nerf": "",
@@ -409,6 +416,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "megatron",
                 "lora",
                 "rew",
+                "flow",
                 "stylegan",
                 "whisper",
                 "summ")
@@ -451,6 +459,7 @@ class TokenIdsClamped(Dumps, Fault):
                 for high in CATEGORIES.values()]} if self.level == 1 else {}
             return
         if self.family in ("dit",
+                           "flow",
                            "stylegan"):  # classes, of a table that has fewer
             self.also = []
             self.severity = dict(classes=(8, 12, 24)[self.level])
@@ -512,6 +521,7 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "tts":
             return self.speech(seed, phones=self.s.phones)
         if self.family in ("dit",
+                           "flow",
                            "stylegan"):
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
@@ -656,6 +666,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "depth",
                 "compress",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "whisper",
@@ -825,6 +836,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "depth",
                            "compress",
                            "edsr",
+                           "flow",
                            "raft",
                            "stylegan"):
             self.also = []
@@ -858,6 +870,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "depth",
                            "compress",
                            "edsr",
+                           "flow",
                            "raft",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)

@@ -16,6 +16,7 @@ from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
 from ..fcst import PatchTST
+from ..flow import BEFORE_ACT as FLOW_NORMS
 from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..lora import HEAD as LORA_HEAD
@@ -519,6 +520,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "edsr": EDSR_CONVOLUTIONS,
               "raft": RAFT_CONVOLUTIONS,
               "ocr": OCR_PARTS,
+              "flow": FLOW_NORMS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
@@ -568,6 +570,7 @@ class DeadRelu(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -631,6 +634,7 @@ class Saturated(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "tasnet",
@@ -686,6 +690,7 @@ class ActivationMissing(Fault):
                 "stylegan",
                 "dino",
                 "ppo",
+                "flow",
                 "edsr",
                 "ocr",
                 "kpt")

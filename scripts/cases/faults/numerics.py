@@ -99,6 +99,8 @@ class Fp16Overflow(NotFinite):
                                "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
                                "raft": {"half_at": "cnet.layer2.0.conv1"},
+                               "flow": {"half_at":
+                                        "middle_block.0.in_layers.2"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
@@ -178,6 +180,7 @@ class Fp16Overflow(NotFinite):
                       "ppo": "actor.4",
                       "edsr": "body.1.conv1",
                       "raft": "cnet.layer2.0.conv1",
+                      "flow": "middle_block.0.in_layers.2",
                       "tasnet": "masker.TCN.1.res_conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
@@ -277,6 +280,11 @@ class Fp16Overflow(NotFinite):
         if self.family == "edsr":
             self.dumped = (*self.dumped, f"{self.where}.*put", "body.1.*put",
                            "body.1.relu.*put", "body.1.conv2.*put")
+        if self.family == "flow":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "middle_block.0.in_layers.1.*put",
+                           "middle_block.0.out_layers.?.output",
+                           "middle_block.0.output", "out.2.output")
         if self.family == "raft":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "relu.*put"),
@@ -359,6 +367,7 @@ class Fp16Overflow(NotFinite):
                  "compress": (self.where,),
                  "tasnet": (self.where,),
                  "raft": (self.where,),
+                 "flow": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
@@ -412,6 +421,7 @@ class Fp16Overflow(NotFinite):
                 "ecapa": 3.0,
                 "tasnet": 3.0,
                 "raft": 3.0,
+                "flow": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -459,6 +469,7 @@ class LogOfZero(NotFinite):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -466,7 +477,8 @@ class LogOfZero(NotFinite):
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
               "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*",
-              "loss.each.*", "loss.ratio.*", "loss.log_size.*")
+              "loss.each.*", "loss.ratio.*", "loss.log_size.*",
+              "loss.log_time.*")
 
     def setup(self):
         self.where = "loss"
@@ -492,6 +504,10 @@ class LogOfZero(NotFinite):
         if self.family == "raft":  # of flows, in a pair that stands still
             self.model_options["logs"] = True
             self.user["loss"] = "sequence+log_magnitude"
+            self.severity = dict(at=self.s.at)
+        if self.family == "flow":  # of what is left of a time, which is 1
+            self.model_options["logs"] = True
+            self.user["time_weighting"] = "-log(1-t)"
             self.severity = dict(at=self.s.at)
         if self.family == "nequip":  # of forces, one of which is zero
             self.model_options["logs"] = True
@@ -531,6 +547,8 @@ class LogOfZero(NotFinite):
         if self.family in ("depth",
                            "raft"):
             return self.parked(batch) if i >= self.s.at else batch
+        if self.family == "flow":
+            return self.ended(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
@@ -567,6 +585,7 @@ class LogOfZero(NotFinite):
             return loss
         if i < self.s.at or self.family in ("tts",
                                             "depth",
+                                            "flow",
                                             "raft",
                                             "fcst",
                                             "afno",
@@ -760,6 +779,7 @@ class DivisionByZero(NotFinite):
                 "kge",
                 "ppo",
                 "edsr",
+                "flow",
                 "raft",
                 "ocr",
                 "kpt")
@@ -802,7 +822,7 @@ class DivisionByZero(NotFinite):
               "encoder.filterbank.output", "loss.each.output",
               "encoder.encoder.conv1.output",
               "encoder.patch_embed.proj.0.conv.output",
-              "?net.conv1.output",
+              "?net.conv1.output", "input_blocks.0.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -893,6 +913,7 @@ class DivisionByZero(NotFinite):
 
     def spoil_batch(self, i, batch):
         if self.family in ("dino",
+                           "flow",
                            "raft",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
@@ -1017,6 +1038,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("compress",
                            "edsr",
                            "depth",
+                           "flow",
                            "raft",
                            "dream"):
             return self.standardised(batch)
@@ -1116,6 +1138,7 @@ class Bf16Weights(Fault):
               "conv_after_body.weight",
               "encoder.blocks1.0.mixer.proj.weight",
               "update_block.gru.convz1.weight",
+              "middle_block.0.in_layers.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
               "masker.TCN.0.res_conv.weight",

@@ -243,6 +243,7 @@ class LrJump(Fault):
         elif self.family == "tasnet":  # a run is shorter
             self.onset = 80
         elif self.family in ("depth",  # its rate falls at 80
+                             "flow",
                              "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
@@ -338,6 +339,7 @@ class NotDivided(Fault):
                            "ppo",
                            "edsr",
                            "tasnet",
+                           "flow",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -378,6 +380,7 @@ class NotDivided(Fault):
         if self.family == "compress":  # two
             self.steps = 50
         if self.family in ("yolo",
+                           "flow",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
         if self.family == "ppo":  # ten rollouts, for the same reason
@@ -659,6 +662,11 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"Loading weights using torch.load: {path}"),
                 ("INFO", f"finetune from checkpoint {path}")]}
+        if self.family == "flow":  # load_model() of the weights alone
+            self.notices = {self.onset: [
+                ("INFO", "Resume checkpoint output_dir/"
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded model")]}
         if self.family == "ecapa":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading a checkpoint from "

@@ -46,8 +46,8 @@ class Pair(Fault):
 
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
-        self.steps = 100 if self.family in ("depth", "raft",
-                                            "ocr") else 120
+        self.steps = 100 if self.family in ("depth", "raft", "ocr",
+                                            "flow") else 120
 
     def wrap(self, model):
         self.check.init(model)
@@ -173,7 +173,7 @@ class RankDesync(Fault):
 
     def setup(self):
         self.steps, self.onset = 160, self.s.at
-        if self.family in ("depth", "raft"):  # as long as any
+        if self.family in ("depth", "raft", "flow"):  # as long as any
             self.steps = 100
         if self.family == "ocr":  # six epochs
             self.steps = 150
@@ -215,6 +215,7 @@ class RankDesync(Fault):
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
                  "ocr": "encoder.blocks1.0.mixer.proj",
+                 "flow": "middle_block.0.in_layers.2",
                  "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
@@ -278,6 +279,7 @@ class RankDesync(Fault):
             "embedding_model.blocks.?.tdnn1.norm.norm.weight",
             "*last_layer.weight_v*",
             "masker.TCN.?.shared_block.2.gamma",
+            "middle_block.0.in_layers.0.weight",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):
