@@ -11,8 +11,9 @@ local first_updates = {}
 --- Layers that get no gradient at first and one later on, because all that is downstream of them starts at zero. An
 --- output layer (or the last one of a residual branch) that starts at zero on purpose hides the others for one step; so
 --- they have to be without a gradient at the next step too, or to hold elements that weight decay does not move,
---- although it moves the layer: those are zero. Branches that begin behind gates of zero (adaLN-Zero) get no gradient
---- for two steps either; there the first layer has one at the second, by the shortcut that they leave open.
+--- although it moves the layer: those are zero. Branches that begin behind gates of zero (adaLN-Zero), or end in a map
+--- of zeros (the U-Nets of diffusion), get no gradient for two steps either; there a layer before them has one at the
+--- second, by the shortcut that they leave open. Without one gradients come from the end, layer by layer.
 ---@param layered culprit.Table  scalars of layers
 ---@param step integer           the first logged step, 0 or 1
 ---@return table?  message, layer, evidence; nil: not so
@@ -50,8 +51,16 @@ function first_updates.zero(layered, step)
   end
   if #silent == 0 then return nil, grads:count() > 0 end
   local still = second:where { layer = silent }:where("value == 0"):count()
-  local front = second:where { layer = silent[1] }:first()
-  if front and front.value > 0 then still = 0 end
+  local reached = false
+  for _, layer in ipairs(silent) do
+    local one = second:where { layer = layer }:first()
+    if one and one.value > 0 then
+      reached = true
+    elseif one and reached then
+      still = 0
+      break
+    end
+  end
   if second:count() == 0 and unmoved == 0 then return nil, false end
   if #silent < 2 or #silent < 0.5 * grads:count() or grads:max("value") == 0
     or math.max(still, unmoved) < 0.5 * #silent then

@@ -343,10 +343,13 @@ end
 ---@param case culprit.Case
 ---@return culprit.Table
 function settings.clipping(case)
-  return case.config:where("match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|*gradient_clip|"
-    .. "*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|*gradient_clip_val|"
-    .. "*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*clip*_max_norm|*optimizer.max_norm|"
-    .. "*global_clipnorm') and number > 0")
+  -- "clip" alone is a norm, but where policies are trained: there it is a ratio's.
+  local ratio = case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*')"):count() > 0
+  local alone = ratio and "match(key, '')" or "match(key, 'clip|*.clip')"
+  return case.config:where("number > 0 and (match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|"
+    .. "*gradient_clip|*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|"
+    .. "*gradient_clip_val|*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*clip*_max_norm|"
+    .. "*optimizer.max_norm|*global_clipnorm|*grad_clip_val|*grad_clip_norm|*clip_val') or " .. alone .. ")")
 end
 
 --- What says that gradients are clipped element by element, or unit by unit: the threshold is no norm of them all. Nil

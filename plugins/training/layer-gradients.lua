@@ -34,6 +34,7 @@ local freezing = require("freezing")
 local held = require("held")
 local lists = require("lists")
 local optimizers = require("optimizers")
+local places = require("places")
 local runs = require("runs")
 
 --- A module of whose weights one recorded part alone has a gradient: squares of norms add up, so that a module with
@@ -258,6 +259,23 @@ local function learns_beside_table(grads, layer)
   local both = whole:join(table_rows:select("step", "value"), { "step" }):where("finite(value) and value_right > 0")
   local more = both:where("value > 1.001 * value_right"):count()
   return more >= 3 and 2 * more >= both:count()
+end
+
+--- What puts something out between the last layer without a gradient and the next one that learns, as an activation
+--- does: a graph that is cut between the two may be cut at any of these.
+---@param layered culprit.Table  scalars of layers
+---@param states table[]         { layer, dead } in the order of the forward pass
+---@return string[]
+local function outputs_behind(layered, states)
+  local last, next_
+  for index, state in ipairs(states) do
+    if state.dead then last, next_ = state.layer, states[index + 1] end
+  end
+  local from = last and layered:where { layer = last }:min("place")
+  local upto = next_ and layered:where { layer = next_.layer }:min("place")
+  if not from or not upto or upto <= from then return {} end
+  return places.layers_of(layered:where("metric == 'activation_rms' and place > ? and place < ?", from, upto)
+    :sort("place"))
 end
 
 ---@type culprit.Detector
@@ -485,6 +503,11 @@ return {
         "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",
         "position-layer-without-gradient")
     end
+    local behind = outputs_behind(layered, states)
+    local cut_at = { run = run, layer = at.layer, layers = {}, step = at.step }
+    for _, layer in ipairs(dead) do table.insert(cut_at.layers, layer) end
+    for _, layer in ipairs(behind) do table.insert(cut_at.layers, layer) end
+    local or_at = #behind > 0 and (", or at %s"):format(lists.first(behind, 3)) or ""
     local head = true
     for _, state in ipairs(states) do
       local last = state.layer:lower():glob("*head*|*out|*output*|*classifier*|*ln_f*|*norm*")
@@ -529,10 +552,9 @@ return {
       report {
         symptom  = "gradient-in-head-alone",
         score    = 0.9,
-        at       = at,
-        message  = ("only the output layer (%s) gets a gradient: all else is frozen, or the graph is cut after %s")
-          :format(
-          states[#states].layer, dead[#dead]),
+        at       = cut_at,
+        message  = ("only the output layer (%s) gets a gradient: all else is frozen, or the graph is cut after %s%s")
+          :format(states[#states].layer, dead[#dead], or_at),
         evidence = { rows:slice(0, 5) },
       }
     elseif #states > #dead and origins_alone(layered, dead) then
@@ -545,9 +567,9 @@ return {
       report {
         symptom  = "gradient-cut-upstream",
         score    = tied and 0.75 or 0.9,
-        at       = at,
-        message  = ("everything %sfrom %s to %s gets no gradient and what follows does: the graph is cut after %s")
-          :format(beside and ("of %s "):format(beside) or "", dead[1], dead[#dead], dead[#dead]),
+        at       = cut_at,
+        message  = ("everything %sfrom %s to %s gets no gradient and what follows does: the graph is cut after %s%s")
+          :format(beside and ("of %s "):format(beside) or "", dead[1], dead[#dead], dead[#dead], or_at),
         evidence = { rows:slice(0, 5) },
       }
     end

@@ -69,7 +69,7 @@ return {
         -- over padding. What was frozen is whole modules, though it may be several.
         report {
           symptom  = "layer-weights-unchanged",
-          score    = decays and 0.85 or none and 0.3 or part and 0.6 or 0.4,
+          score    = none and (decays and 0.4 or 0.3) or decays and 0.85 or part and 0.6 or 0.4,
           at       = { run = run, layer = part and part.layer, step = shares:sort("step"):first().step },
           message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
             .. "the rest does%s"):format(units.percent(share), shares:count(), part and ("; by the sizes of a "

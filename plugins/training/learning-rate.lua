@@ -273,7 +273,8 @@ return {
           if loss and loss.now > loss.was then
             report {
               symptom  = "loss-moves-with-lr",
-              score    = math.min(0.95, 0.7 + 0.5 * (loss.now / loss.was - 1)),
+              -- A loss below 0 has no ratio.
+              score    = math.min(0.95, 0.7 + 0.5 * (loss.now - loss.was) / math.max(math.abs(loss.was), 1e-9)),
               at       = { step = place.step },
               message  = ("the learning rate %s at step %d, and the loss goes from %.4g to %.4g within %d rows%s")
                 :format(place.what, place.step, loss.was, loss.now, loss.rows:count(),
