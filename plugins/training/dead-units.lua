@@ -74,18 +74,18 @@ local function passes(case, layer)
   return sized >= 3 and sized >= 0.75 * both:count()
 end
 
---- The layers before the first one that is dead of which nearly all is zero as well, at every look: what pushes its
---- units down pushes theirs.
+--- The layers beside those that are dead of which nearly all is zero as well, at every look: what pushes the units of
+--- the ones down pushes theirs.
 ---@param shares culprit.Table
----@param first string
+---@param dead string[]
 ---@param most number                       share of zeros
 ---@param linear fun(layer: string): boolean
 ---@return string[]
-local function nearly_before(shares, first, most, linear)
-  local names = {}
+local function nearly(shares, dead, most, linear)
+  local names, known = {}, {}
+  for _, layer in ipairs(dead) do known[layer] = true end
   for layer, values in shares:group("layer") do
-    if layer == first then break end
-    if not linear(layer) and values:min("value") >= most then names[#names + 1] = layer end
+    if not known[layer] and not linear(layer) and values:min("value") >= most then names[#names + 1] = layer end
   end
   return names
 end
@@ -99,7 +99,7 @@ return {
   options  = {
     dead  = { default = 0.99, doc = "Share of zeros that makes a layer dead" },
     fresh = { default = 0.90, doc = "Share of a fresh model's layer, which is a half where weights are even" },
-    most  = { default = 0.78, doc = "The same where all of three layers and more have it, or one before a dead one" },
+    most  = { default = 0.78, doc = "The same where all of three layers and more have it, or one beside a dead one" },
   },
 
   run = runs.apart(function(case, run)
@@ -129,9 +129,9 @@ return {
       if found then
         local first = found.first
         local began = not wanted and began_active(shares, found, case.options.fresh)
-        local nearly = not wanted and nearly_before(shares, first.layer, case.options.most, linear) or {}
-        local names  = places.names(found)
-        for _, layer in ipairs(nearly) do names[#names + 1] = layer end
+        local names = places.names(found)
+        local more  = not wanted and nearly(shares, names, case.options.most, linear) or {}
+        for _, layer in ipairs(more) do names[#names + 1] = layer end
         dead = true
         report {
           symptom  = began and "units-die" or symptom,
@@ -139,8 +139,7 @@ return {
           at       = { run = run, layer = first.layer, layers = names, step = found.onset },
           message  = ("%s of %s is zero at %d of %d logged steps, %s%s%s"):format(units.percent(first.share),
             first.layer, first.over:count(), first.all, places.others(case, found),
-            #nearly > 0 and ("; before it so is nearly all of %s"):format(table.concat(nearly, ", ", 1,
-              math.min(#nearly, 3))) or "",
+            #more > 0 and ("; so is nearly all of %s"):format(table.concat(more, ", ", 1, math.min(#more, 3))) or "",
             began and ("; at step %d it was %s"):format(began.step, units.percent(began.value)) or ""),
           evidence = places.rows(found),
         }

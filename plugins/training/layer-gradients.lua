@@ -455,7 +455,10 @@ return {
     if not between and beside_another(states, dead, cut) then beside = beside or branch(dead[1]) end
 
     local names = lists.first(dead, 6)
-    local at = { run = run, layer = dead[#dead], layers = dead, step = rows:first().step }
+    local behind = outputs_behind(layered, states)
+    local at = { run = run, layer = dead[#dead], layers = {}, step = rows:first().step }
+    for _, layer in ipairs(dead) do table.insert(at.layers, layer) end
+    for _, layer in ipairs(behind) do table.insert(at.layers, layer) end
     local places_alone = freezing.places_alone(dead)
     if places_alone then
       skip("a layer that the loss needs: tables of positions alone get no gradient", "layer-gradient-zero")
@@ -503,10 +506,6 @@ return {
         "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",
         "position-layer-without-gradient")
     end
-    local behind = outputs_behind(layered, states)
-    local cut_at = { run = run, layer = at.layer, layers = {}, step = at.step }
-    for _, layer in ipairs(dead) do table.insert(cut_at.layers, layer) end
-    for _, layer in ipairs(behind) do table.insert(cut_at.layers, layer) end
     local or_at = #behind > 0 and (", or at %s"):format(lists.first(behind, 3)) or ""
     local head = true
     for _, state in ipairs(states) do
@@ -552,7 +551,7 @@ return {
       report {
         symptom  = "gradient-in-head-alone",
         score    = 0.9,
-        at       = cut_at,
+        at       = at,
         message  = ("only the output layer (%s) gets a gradient: all else is frozen, or the graph is cut after %s%s")
           :format(states[#states].layer, dead[#dead], or_at),
         evidence = { rows:slice(0, 5) },
@@ -567,7 +566,7 @@ return {
       report {
         symptom  = "gradient-cut-upstream",
         score    = tied and 0.75 or 0.9,
-        at       = cut_at,
+        at       = at,
         message  = ("everything %sfrom %s to %s gets no gradient and what follows does: the graph is cut after %s%s")
           :format(beside and ("of %s "):format(beside) or "", dead[1], dead[#dead], dead[#dead], or_at),
         evidence = { rows:slice(0, 5) },
