@@ -274,8 +274,8 @@ local function outputs_behind(layered, states)
   local from = last and layered:where { layer = last }:min("place")
   local upto = next_ and layered:where { layer = next_.layer }:min("place")
   if not from or not upto or upto <= from then return {} end
-  return places.layers_of(layered:where("metric == 'activation_rms' and place > ? and place < ?", from, upto)
-    :sort("place"))
+  return places.layers_of(layered:where("metric == 'activation_rms' and place > ? and place < ? and layer != ?", from,
+    upto, last):sort("place"))
 end
 
 ---@type culprit.Detector
