@@ -1,6 +1,6 @@
 --- ## What it detects
 --- A reward that climbs and then loses most of what it gained, one that falls from the first rows on and stays
---- below, and one that is never above its first level.
+--- below, and one that is never above its first level by more than its noise.
 ---
 --- ## Why it matters
 --- It is the one sight that a policy was learned and lost. What else moved at that step tells why: the gap to the
@@ -13,7 +13,8 @@
 --- ## Known false positives
 --- A curriculum that gets harder lowers the reward by design, and so does a discriminator that gives it and learns:
 --- where either is named nothing is said of a reward that falls from the start, or never rises. Nor is the latter where
---- the policy was loaded, and may know all there is to know, nor of a reward that is the same in most rows.
+--- the policy was loaded, as that of a language model is, and may know all there is to know, nor of a log that begins
+--- in the middle, or of a reward that is the same in most rows.
 ---
 --- ## References
 --- Scale-free: the loss is measured against the rise of the same run, and both against its noise.
@@ -40,6 +41,8 @@ return {
         :count() > 0
       or case.config:where("match(key, '*discriminator*|*gail*|*airl*|*curiosity*|*curricul*|*self_play*')")
         :where("value is null or not match(value, 'false|False|none|None|null|0|0.0|')"):count() > 0
+    local loaded = settings.loaded(case) or case.scalars:where("match(name, '*response_len*|*completion_len*|"
+      .. "*completions/*|*ref_kl*|objective/kl|*num_tokens*|*total_tokens*')"):count() > 0
     for _, run in case.scalars:where { name = "reward", primary = true }:group("run") do
       local reward = run:sort("step"):where("finite(value)")
       local rows   = reward:count()
@@ -79,14 +82,17 @@ return {
               units.percent(below / later:count())),
             evidence = { early:slice(0, 5), reward:last() },
           }
-        elseif not moving and not settings.loaded(case) and noise > 0 and best.level <= start + 2 * noise
-          and finish <= start then
+        elseif not moving and not loaded and noise > 0 and finish <= start
+          -- Two deviations of the difference of two medians.
+          and best.level <= start + 2 * 1.25 * noise * math.sqrt(2 / tenth)
+          and reward:first().step <= 0.1 * reward:last().step then
           report {
             symptom  = "reward-never-rises",
             score    = 0.7,
             at       = { step = reward:first().step },
-            message  = ("the reward never rises: %.4g in the first %d rows, at best %.4g by step %d and %.4g at step "
-              .. "%d"):format(start, tenth, best.level, best.step, finish, reward:last().step),
+            message  = ("the reward never rises by more than its noise: a median of %.4g in the first %d rows, of %.4g "
+              .. "at best, by step %d, and of %.4g at step %d"):format(start, tenth, best.level, best.step, finish,
+              reward:last().step),
             evidence = { early:slice(0, 5), best, reward:last() },
           }
         end
@@ -95,6 +101,7 @@ return {
     if moving then
       skip("a reward that means the same throughout", "reward-falls-from-start", "reward-never-rises")
     end
+    if loaded then skip("a policy that begins from nothing", "reward-never-rises") end
     if not judged then skip(("at least %d logged rewards"):format(opt.min_rows)) end
   end,
 }

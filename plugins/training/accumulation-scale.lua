@@ -19,7 +19,6 @@
 --- https://github.com/huggingface/transformers/pull/35207
 
 local optimizers = require("optimizers")
-local runs = require("runs")
 local settings = require("settings")
 local statistics = require("statistics")
 local targets = require("targets")
@@ -48,22 +47,27 @@ local function over_parts(all, loss)
 end
 
 --- What shows that steps of plain descent are too long, in words, and its rows: updates of a tenth of the weights and
---- more in the median of those logged, or a loss that ends in NaN; nil where neither does.
+--- more in the median of those logged while the loss does not come down, or a loss that ends in NaN; nil where neither
+--- does.
 ---@param case culprit.Case
 ---@param run string?
 ---@return string?, culprit.Table?
 local function too_long(case, run)
-  local seen = update_ratios.of(case)
-  local rows = seen and seen.usual:sort("step")
+  local loss   = case.scalars:where { name = "loss", run = run, primary = true }:where("value is not null"):sort("step")
+  local finite = loss:where("finite(value)")
+  local first  = finite:count() > 0 and finite:slice(0, 3):median("value")
+  local last   = first and finite:slice(math.max(0, finite:count() - 3), 3):median("value")
+  if first and finite:count() == loss:count() and first > 0 and last < 0.7 * first then return nil end
+  local seen  = update_ratios.of(case)
+  local rows  = seen and seen.usual:sort("step")
   local usual = rows and rows:count() >= 2 and rows:median("ratio")
   if rows and usual and usual >= 0.1 then
     return ("updates are %.2g of the weights in the median of %d logged steps"):format(usual, rows:count()), rows
   end
-  local ended = case.scalars:where { name = "loss", run = run, primary = true }
-    :where("value is not null and not finite(value)"):sort("step"):first()
-  if ended then
-    return ("the loss is no number from step %d on"):format(ended.step), case.scalars:where { name = "loss",
-      run = run, primary = true, step = ended.step }
+  local ended = loss:where("not finite(value)"):first()
+  -- One batch may be bad; behind long steps no number comes back.
+  if ended and loss:where("finite(value) and step > ?", ended.step):count() == 0 then
+    return ("the loss is no number from step %d on"):format(ended.step), loss:where { step = ended.step }
   end
 end
 
@@ -81,19 +85,19 @@ return {
     local counts = settings.accumulation(case)
     if counts:count() == 0 then return skip("the number of accumulated batches in a config") end
     local all  = case.scalars:where { primary = true }:where("finite(value)")
-    local runs_of = {}
+    local runs = {}
     for run in all:group("run") do
       -- A config without a run is every run's.
       local count = counts:where("run is null or run == ?", run):first()
       if count then
-        runs_of[#runs_of + 1] = { run = run, count = count, loss = all:where { name = "loss", run = run }:sort("step"),
+        runs[#runs + 1] = { run = run, count = count, loss = all:where { name = "loss", run = run }:sort("step"),
           norms = all:where { name = "grad_norm", run = run }:sort("step") }
       end
     end
 
     -- Two runs that differ in the number: their first norms have that ratio if nothing divided by it.
-    for _, a in ipairs(runs_of) do
-      for _, b in ipairs(runs_of) do
+    for _, a in ipairs(runs) do
+      for _, b in ipairs(runs) do
         local want = a.count.number / b.count.number
         if want >= 2 and a.norms:count() > 0 and b.norms:count() > 0 then
           local first, other = a.norms:slice(0, 5):median("value"), b.norms:slice(0, 5):median("value")
@@ -113,7 +117,7 @@ return {
       end
     end
 
-    for _, one in ipairs(runs_of) do
+    for _, one in ipairs(runs) do
       local number, said = one.count.number, false
       local own    = case.config:where("run is null or run == ?", one.run)
       local size   = targets.classes { config = own, tensors = case.tensors }
@@ -202,7 +206,7 @@ return {
         }
       end
       -- Of many runs' updates it is not known whose they are.
-      if number >= 4 and #runs_of == 1 and optimizers.plain(case) then
+      if number >= 4 and #runs == 1 and optimizers.plain(case) then
         local what, rows = too_long(case, one.run)
         if what then
           report {

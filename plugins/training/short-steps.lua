@@ -13,8 +13,9 @@
 ---
 --- ## Known false positives
 --- Batches so large that hardly any noise is left, and steps over the whole data, have gradients that agree anyway;
---- where epochs or settings say so nothing is said. So it is with a model that was loaded and is tuned at a rate that
---- is low by design. Gradients that are not cleared agree as well, and have updates that grow with them.
+--- where epochs, hashes or settings say so nothing is said. So it is with a model that was loaded and is tuned at a
+--- rate that is low by design, and with a run that ends in its warm-up. Gradients that are not cleared agree as well,
+--- and have updates that grow with them: ten times as long at the end as at first is another thing.
 ---
 --- ## References
 --- McCandlish et al., https://arxiv.org/abs/1812.06162: noise of gradients against their length
@@ -30,9 +31,10 @@ return {
   needs    = { scalars = { "step", "value", metric = { "update_ratio", "grad_cosine" } } },
   symptoms = { "short-steps-agree" },
   options  = {
-    short  = { default = 3e-3, doc = "Largest update over the weights, of the median layer, up to which steps are short" },
+    short  = { default = 3e-3, doc = "Largest update over weights, of the median layer, up to which steps are short" },
     agree  = { default = 0.4,  doc = "Median cosine of gradients from which they point one way" },
-    rows   = { default = 3,    doc = "Logged updates and cosines that tell" },
+    rows   = { default = 3,    doc = "Logged updates, and cosines of the later half, that tell" },
+    grown  = { default = 10,   doc = "Last over first update from which updates grow" },
   },
 
   run = runs.apart(function(case, run)
@@ -40,20 +42,29 @@ return {
     local seen = update_ratios.of(case)
     local cosines = case.scalars:where { metric = "grad_cosine", primary = true }:where("finite(value)")
       :aggregate({ "step" }, { value = "median value" }):sort("step")
-    if not seen or seen.base or seen.usual:count() < opt.rows or cosines:count() < opt.rows then
+    local half = cosines:count() > 0 and (cosines:min("step") + cosines:max("step")) / 2
+    cosines = half and cosines:where("step >= ?", half) or cosines
+    if not seen or seen.base or seen.usual:count() < opt.rows or cosines:count() < math.min(opt.rows, 2) then
       return skip(("update ratios and cosines of gradients at %d steps and more"):format(opt.rows))
     end
-    local steps = seen.usual:sort("step")
+    local steps  = seen.usual:sort("step")
+    local warmup = settings.warmup(case)
+    local hashes = case.scalars:where { name = "batch_hash", primary = true }
     if steps:first().step > 0.1 * steps:last().step then
-      return skip("update ratios from the begin of the run on: they may have been longer")
+      return skip("update ratios from the beginning of the run on: they may have been longer")
     elseif settings.loaded(case) then
       return skip("a model that begins from nothing: a loaded one is tuned in short steps")
-    elseif runs.whole_data(case) then
-      return skip("batches that differ: of the whole data gradients agree by themselves")
+    elseif runs.whole_data(case)
+      or hashes:count() >= 4 and hashes:distinct("value"):count() <= 0.5 * hashes:count() then
+      return skip("batches that differ: of the same rows gradients agree by themselves")
+    elseif warmup and warmup.number > 0.5 * steps:last().step then
+      return skip("steps behind the warm-up")
+    elseif steps:last().ratio > opt.grown * steps:first().ratio then
+      return skip("updates that are as long at first: where they grow, gradients may be sums")
     end
     local most   = seen.usual:top(1, "ratio"):first()
     local usual  = cosines:median("value")
-    if most.ratio == 0 or most.ratio >= opt.short or usual < opt.agree then return end
+    if most.ratio <= 0 or most.ratio >= opt.short or usual < opt.agree then return end
     report {
       symptom  = "short-steps-agree",
       score    = most.ratio < opt.short / 3 and 0.9 or 0.8,
