@@ -187,8 +187,8 @@ return {
     report {
       symptom  = "input-scale-off",
       -- Models that are given pictures as they are often scale them first, and no layer is on record that would say so.
-      score    = inputs:max("max") > 2 and inputs:max("max") <= 255
-        and case.scalars:where { metric = "activation_rms" }:count() == 0 and 0.5
+      score    = #(first.shape or {}) >= 3 and inputs:min("min") >= 0 and inputs:max("max") > 2
+        and inputs:max("max") <= 255 and case.scalars:where { metric = "activation_rms" }:count() == 0 and 0.5
         or rms >= 3 * opt.large and 0.95 or 0.85,
       at       = { step = first.step, name = first.name },
       message  = ("%s has mean %.4g and deviation %.4g over %s, values of %.4g to %.4g: not the mean 0 and "

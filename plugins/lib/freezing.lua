@@ -140,7 +140,8 @@ end
 
 --- Whether a layer is one that no input goes through: what those that learn put out is on record, and of it nothing is;
 --- of a norm those that learn are the norms. Models keep such a one of an earlier design, or heads for other losses;
---- nothing is lost with it. What is cut off from the loss, or frozen, is called and has an output.
+--- nothing is lost with it. What is cut off from the loss, or frozen, is called and has an output, but for what no
+--- module calls, as the last map of PyTorch's attention: where one of the same name learns without an output, none has.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@return boolean
@@ -149,9 +150,12 @@ function freezing.unused(layered, layer)
   local outputs = layered:where { metric = "activation_rms" }
   if outputs:where("layer == ? or starts_with(layer, ?)", layer, layer .. "."):count() > 0 then return false end
   local norm, norms, norms_called, called, others = layer:lower():glob(NORMS), 0, 0, 0, 0
+  local parts = layer:split(".")
   for name in layered:where("match(metric, 'update_ratio|grad_norm') and value > 0"):group("layer") do
     local has = outputs:where { layer = name }:count() > 0 and 1 or 0
     called, others = called + has, others + 1
+    local own = name:split(".")
+    if has == 0 and own[#own] == parts[#parts] and not tonumber(own[#own]) then return false end
     if name:lower():glob(NORMS) then norms_called, norms = norms_called + has, norms + 1 end
   end
   -- A parameter by itself has no output.
@@ -704,7 +708,7 @@ local function of_whole_weights(case, layer, share)
     local chain = tonumber(rest[#rest]) and (rest[#rest - 1] or "")
     local one_map = chain and not chain:glob("*block*|*layer*|h|*stage*|*rnn*|*lstm*|*gru*|*encoder*|*decoder*|"
       .. "*expert*")
-      or rest[#rest]:glob("*conv*|*linear*|fc*|*proj|*filterbank*")
+      or rest[#rest]:glob("conv|conv?|linear|linear?|fc|fc?|proj|*_proj|*filterbank*")
     return not (one_map and share > 1 / 9 and share < 8 / 9) or (settings.number(case, "weight_decay") or 0) > 0
   end
   if #sizes == 1 then return false end

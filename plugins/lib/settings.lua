@@ -55,8 +55,8 @@ function settings.accumulation(case)
   local part  = case.config:where("match(key, 'sub_batch_size|*.sub_batch_size') and number >= 1"):first()
   local whole = part and case.config:where { key = part.key:sub(1, #part.key - #"sub_batch_size") .. "batch_size" }
     :where("number >= 1"):first()
-  return whole and case.config:where { key = part.key }:slice(0, 1):with { number = whole.number / part.number }
-    or numbers
+  return whole and part.number < whole.number and case.config:where { key = part.key }:slice(0, 1)
+    :with { number = math.ceil(whole.number / part.number) } or numbers
 end
 
 --- How many gradients may be added up for an update: batches that are accumulated, on devices that may sum; 1 where the
@@ -276,9 +276,15 @@ end
 ---@param case culprit.Case
 ---@return boolean
 function settings.cyclic_ends(case)
-  local low, high = settings.number(case, "base_lr"), settings.number(case, "max_lr")
-  local size = settings.number(case, "step_size") or settings.number(case, "step_size_up")
-  return low ~= nil and high ~= nil and size ~= nil and low < high
+  for low in case.config:where("match(key, 'base_lr|*.base_lr') and number is not null"):rows() do
+    -- The three stand side by side.
+    local front = low.key:sub(1, #low.key - #"base_lr")
+    local high  = case.config:where { key = front .. "max_lr" }:where("number > ?", low.number):count() > 0
+    local size  = case.config:where { key = { front .. "step_size", front .. "step_size_up" } }:where("number >= 1")
+      :count() > 0
+    if high and size then return true end
+  end
+  return false
 end
 
 --- Whether a logged rate goes round in cycles: it comes down to less than half and back, never beyond its first peak or
@@ -343,13 +349,16 @@ end
 ---@param case culprit.Case
 ---@return culprit.Table
 function settings.clipping(case)
-  -- "clip" alone is a norm, but where policies are trained: there it is a ratio's.
-  local ratio = case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*')"):count() > 0
-  local alone = ratio and "match(key, '')" or "match(key, 'clip|*.clip')"
-  return case.config:where("number > 0 and (match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|"
+  local rows = case.config:where("number > 0 and (match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|"
     .. "*gradient_clip|*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|"
-    .. "*gradient_clip_val|*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*clip*_max_norm|"
-    .. "*optimizer.max_norm|*global_clipnorm|*grad_clip_val|*grad_clip_norm|*clip_val') or " .. alone .. ")")
+    .. "*grad*clip_val|*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*clip*_max_norm|"
+    .. "*optimizer.max_norm|*global_clipnorm|*grad_clip_norm'))")
+  if rows:count() > 0 then return rows end
+  -- A "clip" alone is one too, but where policies are trained: there it is that of a ratio.
+  local policies = case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*|gamma|*.gamma|"
+    .. "lam|*.lam|*ent_coef*|*entropy_coef*') or match(value, 'ppo|PPO|*.ppo|*.PPO')"):count() > 0
+  return policies and rows or case.config:where("number > 0 and match(key, 'clip|train.clip|training.clip|"
+    .. "trainer.clip|optim.clip|optimizer.clip|args.clip|hparams.clip|solver.clip')")
 end
 
 --- What says that gradients are clipped element by element, or unit by unit: the threshold is no norm of them all. Nil

@@ -78,7 +78,7 @@ end
 --- the ones down pushes theirs.
 ---@param shares culprit.Table
 ---@param dead string[]
----@param most number                       share of zeros
+---@param most number  share of zeros
 ---@param linear fun(layer: string): boolean
 ---@return string[]
 local function nearly(shares, dead, most, linear)
@@ -139,7 +139,8 @@ return {
           at       = { run = run, layer = first.layer, layers = names, step = found.onset },
           message  = ("%s of %s is zero at %d of %d logged steps, %s%s%s"):format(units.percent(first.share),
             first.layer, first.over:count(), first.all, places.others(case, found),
-            #more > 0 and ("; so is nearly all of %s"):format(table.concat(more, ", ", 1, math.min(#more, 3))) or "",
+            #more > 0 and ("; so is %s and more of %s"):format(units.percent(case.options.most),
+              table.concat(more, ", ", 1, math.min(#more, 3))) or "",
             began and ("; at step %d it was %s"):format(began.step, units.percent(began.value)) or ""),
           evidence = places.rows(found),
         }

@@ -401,9 +401,9 @@ return {
             or ratio < 1 - case.options.below and count > 2 and not of_epochs(case, run_name, run:count())) then
           report {
             symptom  = ratio > 1 and "initial-loss-off" or "initial-loss-low",
-            -- Of few classes chance is little, and heads whose logits have a spread of two are in use.
-            score    = ratio > 1.25 and (first.value - lifted - chance) * unit > 1.5 and 0.95
-              or ratio > 1 and 0.45 or 0.5,
+            -- Of few classes chance is little, and heads that begin at twice of it are in use.
+            score    = ratio > 1.25 and ((first.value - lifted - chance) * unit > 1.5 or ratio > 2.2) and 0.95
+              or 0.5,
             severity = ratio > 1 and "warning" or "info",
             at       = { step = first.step },
             message  = ("the first loss is %.4g, chance is %s = %.4g%s: %s")

@@ -58,6 +58,8 @@ local function returns_lower(moves, row)
   local before, after = moves:where("step < ?", row.step), moves:where("step >= ?", row.step)
   local count = math.min(before:count(), after:count())
   if count < 3 or after:count() > before:count() then return false end
+  local first = before:slice(0, count)
+  if first:min("value") > 0.8 * first:max("value") then return false end -- a constant is alike anywhere
   local part
   for i = 0, math.min(count, 200) - 1 do
     local now = after:row(i).value / before:row(i).value
@@ -207,9 +209,13 @@ return {
           local earlier = before:last()
           if row.value <= 1.1 * averaged or returns_lower(moves, row) then return true end
           -- A warm-up has not come down yet. Of rates that are smoothed as they are logged it lags, by less than half.
-          local falls = before:where("change < ?", -0.001):count() > 0
-          if not falls and row.change < math.log(2) and earlier and earlier.value >= 1.5 * before:first().value then
-            return true
+          local falls  = before:where("change < ?", -0.001):count() > 0
+          local rises  = before:where("change > 0.001")
+          local recent = rises:last()
+          if not falls and row.change < math.log(2) and recent and earlier.value >= 1.5 * before:first().value then
+            -- And is on its way: the last rise is not much further back than that from the one before it.
+            local other = rises:where("step < ?", recent.step):last() or before:first()
+            if row.step - recent.step <= 2 * (recent.step - other.step) then return true end
           end
           -- Cycles come back to their peak, and never go beyond it.
           if cyclic and row.value <= 1.1 * math.max(before:max("value") or 0, planned or 0) then return true end

@@ -69,9 +69,9 @@ return {
       symptom  = "short-steps-agree",
       score    = most.ratio < opt.short / 3 and 0.9 or 0.8,
       at       = { run = run, step = most.step },
-      message  = ("the largest update is %.2g of the weights (step %d), and gradients have a cosine of %.2g from step "
-        .. "to step: they say the same again and again, so that steps could be many times as long"):format(most.ratio,
-        most.step, usual),
+      message  = ("the largest update is %.2g of the weights (step %d), and gradients of the later half have a "
+        .. "cosine of %.2g from step to step: they say the same again and again, so that steps could be many times as "
+        .. "long"):format(most.ratio, most.step, usual),
       evidence = { most, cosines:top(3, "value"), seen.usual:slice(0, 5) },
     }
   end),
