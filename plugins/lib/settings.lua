@@ -355,8 +355,8 @@ function settings.clipping(case)
     .. "*optimizer.max_norm|*global_clipnorm|*grad_clip_norm'))")
   if rows:count() > 0 then return rows end
   -- A "clip" alone is one too, but where policies are trained: there it is that of a ratio.
-  local policies = case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*|gamma|*.gamma|"
-    .. "lam|*.lam|*ent_coef*|*entropy_coef*') or match(value, 'ppo|PPO|*.ppo|*.PPO')"):count() > 0
+  local policies = case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*|lam|"
+    .. "*.lam|*ent_coef*|*entropy_coef*') or match(value, 'ppo|PPO|*.ppo|*.PPO')"):count() > 0
   return policies and rows or case.config:where("number > 0 and match(key, 'clip|train.clip|training.clip|"
     .. "trainer.clip|optim.clip|optimizer.clip|args.clip|hparams.clip|solver.clip')")
 end
