@@ -66,10 +66,11 @@ return {
       if share then
         local part, none = sizes.of_share(case, run, share)
         -- Of many layers a part stands still by itself: units that are silent, rows that no batch asks for, kernels
-        -- over padding. What was frozen is whole modules, though it may be several.
+        -- over padding; beside a decay too, which skips norms, biases and places. What was frozen is whole modules,
+        -- though it may be several.
         report {
           symptom  = "layer-weights-unchanged",
-          score    = none and (decays and 0.4 or 0.3) or decays and 0.85 or part and 0.6 or 0.4,
+          score    = not part and (none and not decays and 0.3 or 0.4) or decays and 0.85 or 0.6,
           at       = { run = run, layer = part and part.layer, step = shares:sort("step"):first().step },
           message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
             .. "the rest does%s"):format(units.percent(share), shares:count(), part and ("; by the sizes of a "
