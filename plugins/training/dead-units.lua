@@ -15,14 +15,15 @@
 --- Half of a rectified layer is zero in health, and up to nine tenths in large language models that were trained; of
 --- these only all of it is reported. A padded or masked batch is zero by design at single steps. Masks, one-hot codes
 --- and the routing of mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is
---- dropped at random. A config that asks for sparse codes or spikes asks for zeros, and nothing is judged. Inputs that
---- are zero themselves, as a black margin or padding, give zeros without any fault; a fresh layer behind them is not
---- judged, nor experts and pooled places, most of which have no input at all, nor a layer that puts out a code.
+--- dropped at random, and the table of what a generator is conditioned on, which is dropped for guidance. A config that
+--- asks for sparse codes or spikes asks for zeros, and nothing is judged. Inputs that are zero themselves, as a black
+--- margin or padding, give zeros without any fault; a fresh layer behind them is not judged, nor experts and pooled
+--- places, most of which have no input at all, nor a layer that puts out a code.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
 
-local MASKS = require("masks").NAMES
+local masks = require("masks")
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
@@ -107,9 +108,9 @@ return {
     if sparse then return skip(("units that are to fire: %s asks for zeros"):format(sparse.key)) end
     local shares = case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and "
       .. "finite(value)")
-      :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|" .. MASKS
+      :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|" .. masks.NAMES
         .. "|*dispatch*|*router*|*routing*|"
-        .. "*topk*|*top_k*|*drop*|*pad*|*sparse*')")
+        .. "*topk*|*top_k*|*drop*|*pad*|*sparse*|" .. masks.CONDITIONS .. "')")
     local norms  = case.scalars:where { metric = "weight_norm", primary = true }:where("layer is not null and "
       .. "finite(value)")
     --- What has no rectifier of its own gives zeros only where its weights are zero.

@@ -37,6 +37,7 @@ local constant_outputs = require("constant-outputs")
 local first_updates = require("first-updates")
 local freezing = require("freezing")
 local lists = require("lists")
+local masks = require("masks")
 local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
@@ -280,7 +281,7 @@ return {
     end
     for layer, values in all:where { metric = "zero_share" }:where(from and "true" or "match(layer, "
       .. "'*attn|*attention|*proj|*head|*embed*')")
-      :where(dead and "value < 0" or "value >= 0"):group("layer") do
+      :where(dead and "value < 0" or "value >= 0"):where("not match(layer, ?)", masks.CONDITIONS):group("layer") do
       if not named[layer] and values:count() >= 3 and values:min("value") == 1 and all:where { metric = "weight_norm",
         layer = layer }:count() > 0 then
         zero[#zero + 1] = layer
