@@ -14,9 +14,10 @@
 --- ## Known false positives
 --- Frozen parameters that were handed to the optimizer all the same, experts that no token reached, and modules for
 --- what this data lacks: they are held without a state as well, and are no fault by themselves, so that this is told as
---- a fact. Of a twelfth of all and more it is a sign of a fault, but where settings freeze something or have experts. SGD without momentum has no state at all; where none is on record, betas or a momentum have to say that
---- there should be one. Flat and sharded states, what lies in several files, and
---- LBFGS, which has one state for all, are not judged.
+--- a fact. Of a twelfth of all and more it is a sign of a fault, but where settings freeze something or have experts;
+--- heads for other losses, which nobody calls, may be as much. SGD without momentum has no state at all; where none is
+--- on record, betas or a momentum have to say that there should be one. Flat and sharded states, what lies in several
+--- files, and LBFGS, which has one state for all, are not judged.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
