@@ -51,12 +51,12 @@ function first_updates.zero(layered, step)
   end
   if #silent == 0 then return nil, grads:count() > 0 end
   local still = second:where { layer = silent }:where("value == 0"):count()
-  local reached = false
+  local next_one, reached = {}, false
+  for layer, own in second:where { layer = silent }:group("layer") do next_one[layer] = own:first().value end
   for _, layer in ipairs(silent) do
-    local one = second:where { layer = layer }:first()
-    if one and one.value > 0 then
+    if next_one[layer] and next_one[layer] > 0 then
       reached = true
-    elseif one and reached then
+    elseif next_one[layer] and reached then
       still = 0
       break
     end

@@ -138,28 +138,39 @@ function freezing.rest(layered, layer)
     or freezing.one_number(layered, layer)
 end
 
---- Whether a layer is one that no input goes through: what those that learn put out is on record, and of it nothing is;
---- of a norm those that learn are the norms. Models keep such a one of an earlier design, or heads for other losses;
---- nothing is lost with it. What is cut off from the loss, or frozen, is called and has an output, but for what no
---- module calls, as the last map of PyTorch's attention: where one of the same name learns without an output, none has.
+local NORMS = "*norm*|bn|bn?|*.bn*|*_bn*|bn_*|ln_*|*.ln*"
+
+--- A function that says of a layer whether it is one that no input goes through: what those that learn put out is on
+--- record, and of it nothing is; of a norm those that learn are the norms. Models keep such a one of an earlier design,
+--- or heads for other losses; nothing is lost with it. What is cut off from the loss, or frozen, is called and has an
+--- output, but for what no module calls, as the last map of PyTorch's attention: where one of the same name learns
+--- without an output, none has.
 ---@param layered culprit.Table  scalars of layers
----@param layer string
----@return boolean
-function freezing.unused(layered, layer)
-  local NORMS = "*norm*|bn|bn?|*.bn*|*_bn*|bn_*|ln_*|*.ln*"
-  local outputs = layered:where { metric = "activation_rms" }
-  if outputs:where("layer == ? or starts_with(layer, ?)", layer, layer .. "."):count() > 0 then return false end
-  local norm, norms, norms_called, called, others = layer:lower():glob(NORMS), 0, 0, 0, 0
-  local parts = layer:split(".")
+---@return fun(layer: string): boolean
+function freezing.uncalled(layered)
+  local has, outputs = {}, {}
+  for name in layered:where { metric = "activation_rms" }:group("layer") do
+    has[name], outputs[#outputs + 1] = true, name
+  end
+  local norms, norms_called, called, others, silent = 0, 0, 0, 0, {}
   for name in layered:where("match(metric, 'update_ratio|grad_norm') and value > 0"):group("layer") do
-    local has = outputs:where { layer = name }:count() > 0 and 1 or 0
-    called, others = called + has, others + 1
-    local own = name:split(".")
-    if has == 0 and own[#own] == parts[#parts] and not tonumber(own[#own]) then return false end
-    if name:lower():glob(NORMS) then norms_called, norms = norms_called + has, norms + 1 end
+    local parts = name:split(".")
+    local one   = has[name] and 1 or 0
+    called, others = called + one, others + 1
+    if one == 0 and not tonumber(parts[#parts]) then silent[parts[#parts]] = true end
+    if name:lower():glob(NORMS) then norms_called, norms = norms_called + one, norms + 1 end
   end
   -- A parameter by itself has no output.
-  return norm and norms > 0 and norms_called == norms or called >= 4 and called >= 0.8 * others
+  local most       = called >= 4 and called >= 0.8 * others
+  local most_norms = norms > 0 and norms_called == norms
+  return function(layer)
+    local parts = layer:split(".")
+    if has[layer] or silent[parts[#parts]] or not most and not most_norms then return false end
+    for _, name in ipairs(outputs) do
+      if name:starts_with(layer .. ".") then return false end
+    end
+    return most or layer:lower():glob(NORMS) or false
+  end
 end
 
 --- Whether a layer is the last of a row of blocks' like parts and stands still, while those before it move, and other

@@ -21,4 +21,16 @@ function lists.counted(word, list)
   return ("%ss %s and %s"):format(word, table.concat(list, ", ", 1, #list - 1), list[#list])
 end
 
+--- One list behind the other.
+---@param front any[]
+---@param back any[]
+---@return any[]
+function lists.joined(front, back)
+  local out = {}
+  for _, list in ipairs { front, back } do
+    for _, one in ipairs(list) do out[#out + 1] = one end
+  end
+  return out
+end
+
 return lists

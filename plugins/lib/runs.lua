@@ -47,6 +47,14 @@ function runs.whole_data(case)
       .. "match(value, 'full|all|-1')"):count() > 0
 end
 
+--- Whether the same batches come again and again: of those whose hash is on record half and more came before.
+---@param case culprit.Case
+---@return boolean
+function runs.same_batches(case)
+  local hashes = case.scalars:where { name = "batch_hash", primary = true }
+  return hashes:count() >= 4 and hashes:distinct("value"):count() <= 0.5 * hashes:count()
+end
+
 --- The settings of one run: its own and those of the folders above it; all where it has none, since then they are
 --- written beside it.
 local function settings_of(case, name)

@@ -23,6 +23,7 @@
 --- ## References
 --- https://arxiv.org/abs/1903.06733
 
+local lists = require("lists")
 local masks = require("masks")
 local places = require("places")
 local runs = require("runs")
@@ -132,12 +133,11 @@ return {
         local began = not wanted and began_active(shares, found, case.options.fresh)
         local names = places.names(found)
         local more  = not wanted and nearly(shares, names, case.options.most, linear) or {}
-        for _, layer in ipairs(more) do names[#names + 1] = layer end
         dead = true
         report {
           symptom  = began and "units-die" or symptom,
           score    = 0.85,
-          at       = { run = run, layer = first.layer, layers = names, step = found.onset },
+          at       = { run = run, layer = first.layer, layers = lists.joined(names, more), step = found.onset },
           message  = ("%s of %s is zero at %d of %d logged steps, %s%s%s"):format(units.percent(first.share),
             first.layer, first.over:count(), first.all, places.others(case, found),
             #more > 0 and ("; so is %s and more of %s"):format(units.percent(case.options.most),

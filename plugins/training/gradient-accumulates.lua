@@ -190,8 +190,7 @@ return {
     local torn    = moved:count() > 0 and moved:median("value") > 0.05
       or layered:count() >= opt.min_rows and layered:median("size") > 0.05
     local batches = case.scalars:where { name = "batch_hash", primary = true }
-    local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
-    same = same or runs.whole_data(case) and batches:distinct("value"):count() < 4
+    local same  = runs.same_batches(case) or runs.whole_data(case) and batches:distinct("value"):count() < 4
     local norms = runs.series(case, "grad_norm")
     local limit = settings.clipping(case):first()
     -- However low the cosine: what clipping leaves in the buffer is known.

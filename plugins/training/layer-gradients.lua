@@ -294,7 +294,7 @@ return {
     local grads   = layered:where { metric = "grad_norm" }:where("finite(value)")
     local weights = layered:where("match(metric, 'weight_norm|update_ratio|grad_norm')")
 
-    local declared = freezing.declared(case)
+    local declared, uncalled = freezing.declared(case), freezing.uncalled(layered)
     local flagged, known = freezing.flagged(case)
     if not known then
       skip("which parameters have requires_grad off (manifest.json of culprit_recorder.watch)",
@@ -322,7 +322,7 @@ return {
         if not flagged(layer) and (size:count() > 0 and size:max("value") == 0
           or zeros:count() > 0 and zeros:median("value") >= 0.99) or between or freezing.shut(layered, layer) then
         elseif (none or own:count() >= case.options.min_rows and own:max("value") == 0)
-          and (freezing.rest(layered, layer) or freezing.unused(layered, layer)) then
+          and (freezing.rest(layered, layer) or uncalled(layer)) then
         elseif none or own:count() >= case.options.min_rows and own:max("value") == 0 then
           states[#states + 1] = { layer = layer, dead = true }
           dead[#dead + 1] = layer
@@ -456,9 +456,7 @@ return {
 
     local names = lists.first(dead, 6)
     local behind = outputs_behind(layered, states)
-    local at = { run = run, layer = dead[#dead], layers = {}, step = rows:first().step }
-    for _, layer in ipairs(dead) do table.insert(at.layers, layer) end
-    for _, layer in ipairs(behind) do table.insert(at.layers, layer) end
+    local at = { run = run, layer = dead[#dead], layers = lists.joined(dead, behind), step = rows:first().step }
     local places_alone = freezing.places_alone(dead)
     if places_alone then
       skip("a layer that the loss needs: tables of positions alone get no gradient", "layer-gradient-zero")

@@ -46,7 +46,7 @@ return {
   run = runs.apart(function(case, run)
     local all      = case.scalars:where { primary = true }:where("finite(value)")
     local layered  = all:where("layer is not null")
-    local declared = freezing.declared(case)
+    local declared, uncalled = freezing.declared(case), freezing.uncalled(layered)
     local flagged, known = freezing.flagged(case)
 
     -- Decay moves what has a gradient of zero, and not what the optimizer leaves out. Without it the two look alike.
@@ -95,7 +95,7 @@ return {
         local moved = norms:count() > 1 and norms:max("value") - norms:min("value") > 3e-4 * norms:max("value")
         if values:max("value") == 0 and moved then
           between = between + 1
-        elseif values:max("value") == 0 and (freezing.rest(layered, layer) or freezing.unused(layered, layer)
+        elseif values:max("value") == 0 and (freezing.rest(layered, layer) or uncalled(layer)
           or freezing.given_zero(layered, layer)
           or (grads:count() == 0 or grads:max("value") == 0) and freezing.shut(layered, layer)) then
           given = given + 1

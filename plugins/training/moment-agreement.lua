@@ -163,8 +163,7 @@ return {
     if case.scalars:where { metric = "grad_cosine", primary = true }:where("finite(value)"):count() >= 5 then
       return skip("moments where no cosines of gradients are on record: these tell")
     end
-    local hashes = case.scalars:where { name = "batch_hash", primary = true }
-    if runs.whole_data(case) or hashes:count() >= 4 and hashes:distinct("value"):count() <= 0.5 * hashes:count()
+    if runs.whole_data(case) or runs.same_batches(case)
       or case.config:where("match(key, '*overfit*') and match(value, 'true|True|1')"):count() > 0 then
       return skip("batches that differ: steps take the whole data, or one batch again")
     end

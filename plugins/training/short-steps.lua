@@ -49,13 +49,11 @@ return {
     end
     local steps  = seen.usual:sort("step")
     local warmup = settings.warmup(case)
-    local hashes = case.scalars:where { name = "batch_hash", primary = true }
     if steps:first().step > 0.1 * steps:last().step then
       return skip("update ratios from the beginning of the run on: they may have been longer")
     elseif settings.loaded(case) then
       return skip("a model that begins from nothing: a loaded one is tuned in short steps")
-    elseif runs.whole_data(case)
-      or hashes:count() >= 4 and hashes:distinct("value"):count() <= 0.5 * hashes:count() then
+    elseif runs.whole_data(case) or runs.same_batches(case) then
       return skip("batches that differ: of the same rows gradients agree by themselves")
     elseif warmup and warmup.number > 0.5 * steps:last().step then
       return skip("steps behind the warm-up")

@@ -110,6 +110,16 @@ class Family(Run):
             "severity": self.severity, "dialect": self.dialect,
             "interval": self.interval, "dropped": list(self.dropped)}
 
+    def end_at(self, last, done=None):
+        """Keeps what a trainer leaves that stops behind step last, with the
+        checkpoints of as many steps as done."""
+        done = last if done is None else done
+        self.history = self.history[:last + 1]
+        self.layer_rows = [r for r in self.layer_rows if r["step"] <= last]
+        self.dumps = {k: v for k, v in self.dumps.items() if k <= last}
+        self.checkpoints = {k: v for k, v in self.checkpoints.items()
+                            if k <= done}
+
     def write(self, folder):
         super().write(folder)
         if "layers" in self.dropped or not self.keeps_layers:

@@ -626,13 +626,7 @@ class FlowRun(Family):
         bad = [k for k, row in enumerate(self.history)
                if not math.isfinite(row["loss"])]
         if self.dialect == "flow" and bad:
-            last = bad[0]
-            self.history = self.history[:last + 1]
-            self.layer_rows = [r for r in self.layer_rows
-                               if r["step"] <= last]
-            self.dumps = {k: v for k, v in self.dumps.items() if k <= last}
-            self.checkpoints = {k: v for k, v in self.checkpoints.items()
-                                if k <= last}
+            self.end_at(bad[0])
         super().write(folder)
 
     def write_more(self):

@@ -575,13 +575,7 @@ class TasnetRun(Family):
         bad = [k for k, row in enumerate(self.history)
                if not math.isfinite(row.get("val_loss", 0.0))]
         if self.dialect == "asteroid" and bad:
-            last = bad[0]
-            self.history = self.history[:last + 1]
-            self.layer_rows = [r for r in self.layer_rows
-                               if r["step"] <= last]
-            self.dumps = {k: v for k, v in self.dumps.items() if k <= last}
-            self.checkpoints = {k: v for k, v in self.checkpoints.items()
-                                if k <= last + 1}
+            self.end_at(bad[0], bad[0] + 1)
         super().write(folder)
 
     def write_more(self):
