@@ -102,12 +102,14 @@ from .nnu import NnuRun
 from .ocr import OcrRun
 from .point import PointRun
 from .ppo import PpoRun
+from .pyannote import PyannoteRun
 from .qa import QaRun
 from .raft import RaftRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .rew import RewRun
 from .s2s import S2sRun
+from .sam import SamRun
 from .sasrec import SasrecRun
 from .sbert import SbertRun
 from .seg import SegRun
@@ -252,7 +254,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   MegatronRun, CompressRun, TimmRun,
                                   EcapaRun, DinoRun, EdsrRun, TasnetRun,
                                   DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
-                                  FlowRun)}
+                                  FlowRun, SamRun, PyannoteRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -283,6 +285,7 @@ PAIR_29 = ("edsr", "tasnet")
 PAIR_30 = ("depth", "kge")
 PAIR_31 = ("raft", "ppo")
 PAIR_32 = ("ocr", "flow")
+PAIR_33 = ("sam", "pyannote")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
