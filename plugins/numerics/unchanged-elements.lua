@@ -20,7 +20,7 @@
 --- that a share f of changed elements, the smallest, makes an update of about 2^-8 f^1.5 of bf16 weights, and a far
 --- smaller one was not rounded; and a frozen part is the same share at every step. Where a state of the optimizer, in a
 --- finer format, rounds to a weight of its checkpoint, updates go into that copy and none is lost; nor where weights on
---- record have more digits than 16 bits keep.
+--- record have more digits than 16 bits keep, or moments beside 16-bit weights are in float32.
 ---
 --- ## References
 --- https://arxiv.org/abs/2010.06192
@@ -58,6 +58,11 @@ return {
     if copy then
       return skip(("updates that are rounded into the weights: these are what %s is rounded to, which keeps what that "
         .. "loses"):format(copy.name))
+    end
+    local moment = precision.moments(case)
+    if moment then
+      return skip(("weights in a format that rounds: %s is float32, so that 16-bit ones may be cast for the file"):format(
+        moment.name))
     end
     local layers = shares:where("layer is not null"):count() > 0
     if layers then shares, moved = shares:where("layer is not null"), moved:where("layer is not null") end

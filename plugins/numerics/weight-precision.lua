@@ -9,11 +9,13 @@
 --- Print `{p.dtype for p in optimizer.param_groups[0]["params"]}`.
 ---
 --- ## Known false positives
---- Checkpoints that are exported in bf16 from fp32 training. Dumps of a run with FSDP's mixed precision hold the cast
---- copies.
+--- Checkpoints that are exported in bf16 from fp32 training; where their moments are in float32 nothing is said. Dumps of
+--- a run with FSDP's mixed precision hold the cast copies.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/amp.html keeps the weights in fp32
+
+local precision = require("precision")
 
 ---@type culprit.Detector
 return {
@@ -28,6 +30,11 @@ return {
     if weights:count() == 0 then return skip("dumped weights of the training") end
     local half = weights:where("match(dtype, 'bfloat16|float16')")
     if half:count() > 0.5 * weights:count() then
+      local moment = precision.moments(case)
+      if moment then
+        return skip(("weights as the optimizer steps them: %s is float32, so that 16-bit ones may be cast for the file")
+          :format(moment.name))
+      end
       report {
         symptom  = "weights-in-half-precision",
         severity = "info",

@@ -13,7 +13,8 @@
 --- Which checkpoint is the last is told by its epoch, that has to be the last one of the settings; a best one may be
 --- older. Batches that are added up for an update, parts that learn in turn and optimizers that begin anew on purpose
 --- count fewer; where a setting speaks of these nothing is said, nor where the count is a third of the steps, a fourth
---- or another whole fraction.
+--- or another whole fraction. A log may count samples, tokens or frames, of which an update has many: nothing is said of
+--- a count of less than a sixth of the steps, or of one that comes to them when multiplied by the batch size.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
@@ -58,6 +59,7 @@ return {
   options  = {
     behind = { default = 0.9, doc = "Updates over the steps of the run below which some are missing" },
     least  = { default = 10,  doc = "Missing updates below which a loss scaler may have skipped them" },
+    times  = { default = 6,   doc = "Steps an update from which on the log counts something else" },
   },
 
   run = runs.apart(function(case, run)
@@ -88,6 +90,11 @@ return {
     end
     local steps = loss:last().step - loss:first().step + 1
     local times = steps / count.mean
+    local batch = case.config:where("match(key, '*batch_size|*batch') and number >= 2 and number >= ? and number <= ?",
+      0.9 * times, 1.1 * times):first()
+    if times > case.options.times or batch then
+      return skip("a log whose steps are updates: they may be samples or frames, of which an update has several")
+    end
     if count.mean >= case.options.behind * steps or steps - count.mean < case.options.least
       or times > 2.5 and math.abs(times - math.floor(times + 0.5)) < math.min(0.1, 0.02 * times) then
       return
