@@ -59,19 +59,18 @@ function precision.copy(case)
   end
 end
 
---- A moment of the optimizer in float32 beside 16-bit weights of the same checkpoint, none of whose moments has 16 bits.
---- Moments are made in the format of what the optimizer steps, so that it steps float32 and the file holds what was cast
---- for it, unless an optimizer (bitsandbytes, memory-efficient ones) keeps moments in float32 whatever it steps.
+--- A moment of the optimizer in float32 where weights on record have 16 bits and no moment has. Moments are made in the
+--- format of what the optimizer steps, so that it steps float32 and the files hold what was cast for them, unless an
+--- optimizer (bitsandbytes, memory-efficient ones) keeps moments in float32 whatever it steps.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function precision.moments(case)
-  local states = case.tensors:where("role == 'state' and numel >= 64 and match(name, '*exp_avg*|*momentum*|*.mu|*.nu')")
-  if states:where("match(dtype, 'bfloat16|float16')"):count() > 0 then return nil end
-  for step in case.tensors:where("role == 'weight' and variant is null and numel >= 64 and step is not null and "
-    .. "match(dtype, 'bfloat16|float16')"):group("step") do
-    local row = states:where { dtype = "float32", step = step }:first()
-    if row then return row end
+  if case.tensors:where("role == 'weight' and variant is null and match(dtype, 'bfloat16|float16')"):count() == 0 then
+    return nil
   end
+  local states = case.tensors:where("role == 'state' and numel >= 64 and match(name, '*exp_avg*|*momentum*|*.mu|*.nu')")
+  return states:where("match(dtype, 'bfloat16|float16')"):count() == 0
+    and states:where { dtype = "float32" }:first() or nil
 end
 
 --- A weight on record whose numbers have more digits than a 16-bit format keeps, where nine in ten elements of those
