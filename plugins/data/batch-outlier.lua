@@ -164,8 +164,16 @@ local function chance_of_even(figures, step)
   return chance, each
 end
 
---- What chance leaves of mean and deviation of the median batch: their standard errors. Rows are what is independent;
---- the values within one need not be.
+--- The root of the mean square of a list, without the largest: what stands out is no measure of the others.
+local function usual_size(list)
+  table.sort(list)
+  local sum = 0
+  for i = 1, #list - 1 do sum = sum + list[i] * list[i] end
+  return #list > 1 and math.sqrt(sum / (#list - 1)) or list[1] or 0
+end
+
+--- What chance leaves of mean and deviation of a batch: their standard errors, from all batches together, since those of
+--- two rows may lie together by chance. Rows are what is independent; the values within one need not be.
 local function standard_errors(figures)
   local means, stds = {}, {}
   for _, one in ipairs(figures) do
@@ -173,9 +181,7 @@ local function standard_errors(figures)
     means[#means + 1] = between / math.sqrt(rows)
     stds[#stds + 1] = math.max(deviation(one.std) / math.sqrt(rows), between / math.sqrt(2 * rows))
   end
-  table.sort(means)
-  table.sort(stds)
-  return { mean = means[(#means + 1) // 2] or 0, std = stds[(#stds + 1) // 2] or 0 }
+  return { mean = usual_size(means), std = usual_size(stds) }
 end
 
 --- Whether a mean or deviation is not far from those of all batches by their logarithms, where all have one sign.
@@ -331,7 +337,7 @@ return {
       -- A held-out batch, dumped without a step, is none of those that were trained on.
       :where("not match(name, 'battery.*') and step is not null"):sort("step")
     local judged = false
-    for name, batches in dumped:group("name") do
+    for _, name, batches in dumped:group("run", "name") do -- another run may have other data
       local enough = batches:distinct("step"):count() >= case.options.min_batches
       judged = judged or enough
       -- One value throughout, where every other batch has many: a padded, cleared or unread buffer.
