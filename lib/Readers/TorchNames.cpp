@@ -68,41 +68,143 @@ static bool isBuffer(const FoundTensor &T) {
          (Last == "bias" && T.Record.Data.Shape.size() > 1);
 }
 
+namespace {
+
+using Weights = std::vector<const FoundTensor *>;
+
+/// Of each of an optimizer's parameters the weight that it is, or null.
+using Owners = std::vector<const FoundTensor *>;
+
+/// Of each of an optimizer's parameters the shape of its moments; null for one
+/// without any.
+using Shapes = std::vector<const FoundTensor *>;
+
+} // namespace
+
+/// Whether recipes keep decay away from \p T: from vectors and, if \p ByName,
+/// from what stands for a place or a token.
+static bool isUndecayed(const FoundTensor &T, bool ByName) {
+  StringRef Last = StringRef(T.Path).substr(T.Path.rfind('.') + 1);
+  return T.Record.Data.Shape.size() <= 1 ||
+         (ByName && (Last.contains("pos_embed") || Last.contains("bias") ||
+                     Last.ends_with("_token")));
+}
+
+/// The shapes of the moments of optimizer \p Number, which has \p Count
+/// parameters; nothing where those of one parameter differ.
+static std::optional<Shapes> shapesOf(int Number, size_t Count,
+                                      ArrayRef<FoundTensor> Found) {
+  Shapes Out(Count);
+  for (const FoundTensor &T : Found) {
+    if (T.Optimizer != Number || T.Record.Data.Shape.empty())
+      continue; // the count of steps has no dimension
+    if (T.Parameter < 0 || size_t(T.Parameter) >= Count)
+      return std::nullopt;
+    const FoundTensor *&Known = Out[T.Parameter];
+    if (Known && Known->Record.Data.Shape != T.Record.Data.Shape)
+      return std::nullopt;
+    Known = &T;
+  }
+  return Out;
+}
+
+static bool fits(const FoundTensor *Moment, const FoundTensor *Weight) {
+  return !Moment || Moment->Record.Data.Shape == Weight->Record.Data.Shape;
+}
+
+/// Appends to \p Out which of \p Of the parameters with moments \p Moments
+/// are, in the order of both: all of them or, if they are fewer, those that can
+/// be no other. Returns whether there is any way.
+static bool appendOwners(ArrayRef<const FoundTensor *> Of,
+                         ArrayRef<const FoundTensor *> Moments, Owners &Out) {
+  // As far to the front as can be, and as far to the back.
+  std::vector<size_t> First, Last;
+  for (size_t W = 0; W != Of.size() && First.size() != Moments.size(); ++W)
+    if (fits(Moments[First.size()], Of[W]))
+      First.push_back(W);
+  if (First.size() != Moments.size())
+    return false;
+  for (size_t W = Of.size(); W != 0 && Last.size() != Moments.size(); --W)
+    if (fits(Moments[Moments.size() - 1 - Last.size()], Of[W - 1]))
+      Last.push_back(W - 1);
+  for (size_t I = 0; I != Moments.size(); ++I)
+    Out.push_back(First[I] == Last[Moments.size() - 1 - I] ? Of[First[I]]
+                                                           : nullptr);
+  return true;
+}
+
+/// Keeps in \p Known what \p Other says too; takes that if it is the first.
+static void agree(std::optional<Owners> &Known, const Owners &Other) {
+  if (!Known)
+    Known = Other;
+  else
+    for (size_t I = 0; I != Other.size(); ++I)
+      if ((*Known)[I] != Other[I])
+        (*Known)[I] = nullptr;
+}
+
+/// The weights that an optimizer of \p Parameters may hold, in the order of the
+/// file. Some have names of their own, as pos_embed: these are among them if
+/// the others are not as many.
+static Weights candidates(size_t Parameters, ArrayRef<FoundTensor> Found) {
+  Weights Named, All;
+  for (const FoundTensor &T : Found) {
+    if (T.Optimizer >= 0 || !T.Record.Variant.empty() || isBuffer(T))
+      continue;
+    std::string Role = splitTensorName(T.Path).Role;
+    if (Role == "weight")
+      Named.push_back(&T);
+    if (Role == "weight" || (Role == "value" && isFloating(T.Record.Data.Type)))
+      All.push_back(&T);
+  }
+  return Named.size() == Parameters ? Named : All;
+}
+
+/// Which of \p All the parameters are whose moments are \p Moments, where two
+/// groups share them: one decays and one does not, each in the model's order.
+static std::optional<Owners> ownersByDecay(const Weights &All, size_t FirstGroup,
+                                           const Shapes &Moments) {
+  std::optional<Owners> Known;
+  for (bool ByName : {false, true}) {
+    for (bool DecayedFirst : {true, false}) {
+      Weights Sorted = All;
+      auto Second = std::stable_partition(
+          Sorted.begin(), Sorted.end(), [=](const FoundTensor *T) {
+            return isUndecayed(*T, ByName) != DecayedFirst;
+          });
+      ArrayRef<const FoundTensor *> Parts(Sorted), Of(Moments);
+      size_t Here = Second - Sorted.begin();
+      Owners Out;
+      if (appendOwners(Parts.take_front(Here), Of.take_front(FirstGroup),
+                       Out) &&
+          appendOwners(Parts.drop_front(Here), Of.drop_front(FirstGroup), Out))
+        agree(Known, Out);
+    }
+  }
+  return Known;
+}
+
 /// Names of the weights, one a parameter of the optimizer number \p Number,
-/// or none when they cannot be told.
+/// empty where it cannot be told.
 static std::vector<std::string> weightsOf(int Number,
                                           const OptimizerNames &Optimizer,
                                           ArrayRef<FoundTensor> Found) {
   if (!Optimizer.Names.empty())
     return Optimizer.Names;
-  std::vector<const FoundTensor *> Weights;
-  for (const FoundTensor &T : Found)
-    if (T.Optimizer < 0 && T.Record.Variant.empty() && !isBuffer(T) &&
-        splitTensorName(T.Path).Role == "weight")
-      Weights.push_back(&T);
-  if (Weights.size() != Optimizer.Parameters)
+  Weights All = candidates(Optimizer.Parameters, Found);
+  std::optional<Shapes> Moments =
+      shapesOf(Number, Optimizer.Parameters, Found);
+  if (!Moments || All.size() < Optimizer.Parameters)
     return {};
-  if (Optimizer.Groups.size() == 2) {
-    // Matrices decay and vectors do not: each group in the model's order.
-    auto Vectors = std::stable_partition(
-        Weights.begin(), Weights.end(), [](const FoundTensor *T) {
-          return T->Record.Data.Shape.size() > 1;
-        });
-    if (size_t(Vectors - Weights.begin()) != Optimizer.Groups.front())
-      return {};
-  } else if (Optimizer.Groups.size() != 1) {
-    return {};
-  }
-  for (const FoundTensor &T : Found) {
-    if (T.Optimizer != Number || T.Record.Data.Shape.empty())
-      continue; // the count of steps has no dimension
-    if (T.Parameter < 0 || size_t(T.Parameter) >= Weights.size() ||
-        Weights[T.Parameter]->Record.Data.Shape != T.Record.Data.Shape)
-      return {};
-  }
+  std::optional<Owners> Known;
+  if (Optimizer.Groups.size() == 2)
+    Known = ownersByDecay(All, Optimizer.Groups.front(), *Moments);
+  // One group, or some of neighbouring parts, are in the model's order.
+  if (Owners Out; !Known && appendOwners(All, *Moments, Out))
+    Known = Out;
   std::vector<std::string> Out;
-  for (const FoundTensor *T : Weights)
-    Out.push_back(T->Path);
+  for (const FoundTensor *T : Known.value_or(Owners()))
+    Out.push_back(T ? T->Path : std::string());
   return Out;
 }
 
@@ -121,7 +223,8 @@ void nameLayers(std::vector<FoundTensor> &Found,
       continue;
     T.Record.Role = "state";
     const std::vector<std::string> &Known = Weights[T.Optimizer];
-    if (T.Parameter >= 0 && size_t(T.Parameter) < Known.size())
+    if (T.Parameter >= 0 && size_t(T.Parameter) < Known.size() &&
+        !Known[T.Parameter].empty())
       T.Record.Layer = splitTensorName(Known[T.Parameter]).Layer;
   }
 }

@@ -679,6 +679,15 @@ function freezing.silent(layered, layer, share)
   return false
 end
 
+--- Whether a share is that of the places of a kernel which meet nothing but padding, of a map that is no larger than they:
+--- a line or two of three, of five, or all but the middle one, with up to a thirtieth less for what is logged beside it.
+local function over_padding(share)
+  for _, part in ipairs { 1 / 5, 1 / 3, 2 / 5, 5 / 9, 3 / 5, 2 / 3, 4 / 5, 8 / 9 } do
+    if share <= 1.001 * part and share >= 29 / 30 * part then return true end
+  end
+  return false
+end
+
 --- Whether a share of a layer's elements may be that of whole weights, by the sizes that dumps and checkpoints have:
 --- not of a single one, nor where no few of several add up to it. Where they tell nothing it may, but for what is one
 --- map by its name: that is a weight and a bias, which is a ninth of both at most where eight inputs come in. What lies
@@ -715,6 +724,8 @@ local function of_whole_weights(case, layer, share)
     end
   end
   if #sizes == 0 then
+    -- Decay may leave these out as well.
+    if rest[#rest]:lower():glob("*conv*|*sampl*|*patch*|*stem*") and over_padding(share) then return false end
     -- The third of a chain is one map where the chain is none of blocks.
     local chain = tonumber(rest[#rest]) and (rest[#rest - 1] or "")
     local one_map = chain and not chain:glob("*block*|*layer*|h|*stage*|*rnn*|*lstm*|*gru*|*encoder*|*decoder*|"

@@ -113,6 +113,31 @@ function held.found(case, early)
     rows = states > 0 and rows or holds.rows }
 end
 
+--- The layers of which no parameter has a state, in the order of the file, and whether all of them stand before those
+--- that have one. Nil where the states are not named by layer, or other weights are held than the model's.
+---@param case culprit.Case
+---@param found held.Found
+---@return string[]? layers, boolean? upstream
+function held.unstepped(case, found)
+  if found.states == 0 then return nil end
+  local weights = case.tensors:where { run = found.run, role = "weight", step = found.step }:where("variant is null")
+  local stepped, known, order, layers = {}, {}, {}, {}
+  for row in weights:sort("order"):slice(0, 10000):rows() do
+    if not known[row.layer] then known[row.layer], order[#order + 1] = true, row.layer end
+  end
+  for row in found.rows:where { role = "state" }:slice(0, 10000):rows() do
+    if not known[row.layer] then return nil end
+    stepped[row.layer] = true
+  end
+  local begun, upstream = false, true
+  for _, layer in ipairs(order) do
+    if stepped[layer] then begun = true
+    else layers[#layers + 1], upstream = layer, upstream and not begun end
+  end
+  if #layers == 0 or not begun then return nil end
+  return layers, upstream
+end
+
 --- Whether so many of the model's parameters are not held, and all that are have had a gradient other than zero: then
 --- what stands still was frozen before the optimizer was made. What is cut off, or behind dead units, is held.
 ---@param case culprit.Case

@@ -23,6 +23,7 @@
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
 
 local held = require("held")
+local lists = require("lists")
 local settings = require("settings")
 
 -- What keeps a part of a model from learning, or asks parts of it alone at each step.
@@ -46,13 +47,18 @@ return {
       return skip("a checkpoint with an optimizer that keeps a state of each parameter it steps, and its groups")
     end
     if found.states == found.held then return end
+    local layers, upstream = held.unstepped(case, found)
+    local last = layers and layers[#layers]
+    local named = layers and (upstream and #layers > 1 and (": all %d layers up to %s"):format(#layers, last)
+      or ": " .. lists.first(layers, 6)) or ""
     report {
       symptom  = "held-without-state",
       severity = "info",
       score    = 0.95,
-      at       = { run = found.run, step = found.step },
+      at       = { run = found.run, step = found.step, layer = last, layers = layers },
       message  = ("the optimizer holds %d parameters and has a state for %d of them at step %d: %d never had a "
-        .. "gradient at any of its steps"):format(found.held, found.states, found.step, found.held - found.states),
+        .. "gradient at any of its steps%s"):format(found.held, found.states, found.step, found.held - found.states,
+        named),
       evidence = { found.rows:slice(0, 3) },
     }
     local without = found.held - found.states
@@ -65,7 +71,7 @@ return {
     report {
       symptom  = "much-held-without-state",
       score    = without >= 0.2 * found.held and 0.8 or 0.6,
-      at       = { run = found.run, step = found.step },
+      at       = { run = found.run, step = found.step, layer = last, layers = layers },
       message  = ("%s of the parameters that the optimizer holds never had a gradient, up to step %d: they are cut off "
         .. "from the loss, or are not those of the model that runs"):format(units.percent(without / found.held),
         found.step),

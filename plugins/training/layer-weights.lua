@@ -31,6 +31,28 @@ local runs = require("runs")
 local settings = require("settings")
 local sizes = require("weights-by-size")
 
+--- What a checkpoint says of the share of a model that never changes: the layer and its like, or whether no part has
+--- it, and how that is said.
+local function whose_share(case, run, share)
+  local part, none = sizes.of_share(case, run, share)
+  if part then
+    return { layer = part.layer, said = ("; by the sizes of a checkpoint these are the %s of %s%s"):format(
+      units.count(part.elements), part.upto and "all up to " or "", part.layer) }
+  end
+  local layers, moments, weights = sizes.without_moments(case, run, share)
+  if layers then
+    return { layer = layers[1], layers = layers, said = ("; as large a share are the %d of %d weights of which the "
+      .. "optimizer of the checkpoint has no moments, by their shapes those of %s"):format(weights - moments, weights,
+      lists.first(layers, 6)) }
+  end
+  local same, step = sizes.same_in_two(case, run, share)
+  if same then
+    return { layer = same[1], layers = same, said = ("; the same to the last bit in the checkpoint of step %d and in "
+      .. "another are those of %s"):format(step, lists.first(same, 6)) }
+  end
+  return { none = none, said = none and "; by the sizes of a checkpoint no module has that share" or "" }
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -64,18 +86,16 @@ return {
       end
       skip("update ratios and gradient norms of layers", "layer-unchanged-despite-gradient")
       if share then
-        local part, none = sizes.of_share(case, run, share)
+        local whose = whose_share(case, run, share)
         -- Of many layers a part stands still by itself: units that are silent, rows that no batch asks for, kernels
         -- over padding; beside a decay too, which skips norms, biases and places. What was frozen is whole modules,
         -- though it may be several.
         report {
           symptom  = "layer-weights-unchanged",
-          score    = not part and (none and not decays and 0.3 or 0.4) or decays and 0.85 or 0.6,
-          at       = { run = run, layer = part and part.layer, step = shares:sort("step"):first().step },
+          score    = not whose.layer and (whose.none and not decays and 0.3 or 0.4) or decays and 0.85 or 0.6,
+          at       = { run = run, layer = whose.layer, layers = whose.layers, step = shares:sort("step"):first().step },
           message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
-            .. "the rest does%s"):format(units.percent(share), shares:count(), part and ("; by the sizes of a "
-            .. "checkpoint these are the %s of %s%s"):format(units.count(part.elements), part.upto and "all up to "
-            or "", part.layer) or none and "; by the sizes of a checkpoint no module has that share" or ""),
+            .. "the rest does%s"):format(units.percent(share), shares:count(), whose.said),
           evidence = { shares:slice(0, 5) },
         }
       end

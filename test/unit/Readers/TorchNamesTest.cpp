@@ -49,15 +49,11 @@ TEST(TorchNamesTest, StateIsOfTheWeightsInTheirOrder) {
 }
 
 TEST(TorchNamesTest, NothingIsGuessed) {
-  // Groups order the parameters in their own way.
-  std::vector<FoundTensor> Found = checkpoint();
-  nameLayers(Found, groups({0, 2}));
-  EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
-  EXPECT_EQ(Found[3].Record.Role, "state");
   // One parameter is not in the file.
-  Found = checkpoint();
+  std::vector<FoundTensor> Found = checkpoint();
   nameLayers(Found, groups({3}));
   EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
+  EXPECT_EQ(Found[3].Record.Role, "state");
   // A shape does not agree.
   Found = checkpoint();
   Found[4].Record.Data.Shape = {3};
@@ -89,6 +85,34 @@ TEST(TorchNamesTest, MatricesFirstThenVectors) {
   nameLayers(Found, groups({2, 2}));
   EXPECT_EQ(Found[6].Record.Layer, "b");
   EXPECT_EQ(Found[7].Record.Layer, "a");
+}
+
+TEST(TorchNamesTest, VectorsAndPlacesFirst) {
+  // The place is no vector, and goes with them by its name alone.
+  std::vector<FoundTensor> Found = {found("pos_embed", {1, 5}),
+                                    found("a.weight", {2, 3}),
+                                    found("a.bias", {2}),
+                                    found("b.weight", {4, 2}),
+                                    found("state.0.exp_avg", {1, 5}, 0, 0),
+                                    found("state.1.exp_avg", {2}, 0, 1),
+                                    found("state.3.exp_avg", {4, 2}, 0, 3)};
+  nameLayers(Found, groups({2, 2}));
+  EXPECT_EQ(Found[4].Record.Layer, "pos_embed");
+  EXPECT_EQ(Found[5].Record.Layer, "a");
+  EXPECT_EQ(Found[6].Record.Layer, "b");
+}
+
+TEST(TorchNamesTest, OfFewerParametersThoseWithoutAChoice) {
+  // The first may be a, b or c, which have one shape; head is itself.
+  std::vector<FoundTensor> Found = {found("a.weight", {3, 3}),
+                                    found("b.weight", {3, 3}),
+                                    found("c.weight", {3, 3}),
+                                    found("head.weight", {2, 3}),
+                                    found("state.0.exp_avg", {3, 3}, 0, 0),
+                                    found("state.1.exp_avg", {2, 3}, 0, 1)};
+  nameLayers(Found, groups({2}));
+  EXPECT_EQ(Found[4].Record.Layer, "state.0");
+  EXPECT_EQ(Found[5].Record.Layer, "head");
 }
 
 TEST(TorchNamesTest, KeysOfCheckpoints) {
