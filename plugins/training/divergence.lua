@@ -56,6 +56,16 @@ local settings = require("settings")
 local statistics = require("statistics")
 local targets = require("targets")
 
+--- Whether a loss that rose has done so in its first quarter, and no further since: the last quarter lies as high above
+--- the start as the second one does, to a twentieth.
+local function levels_off(loss, start)
+  local quarter = loss:count() // 4
+  if quarter < 4 then return false end
+  local before = loss:slice(quarter, quarter):median("value") - start
+  local after  = loss:slice(3 * quarter, loss:count() - 3 * quarter):median("value") - start
+  return before > 0 and after <= 1.05 * before
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -430,13 +440,15 @@ return {
             "loss-rises-beyond-gradient")
         elseif early and not moving and (bound or finish > start * 1.3
           and (thrown or climbed or rises or trend)) then
+          -- What is maximised goes on rising, up to a bound where there is one; a loss that was thrown up stays there.
+          local level = not bound and levels_off(loss, start)
           report {
             symptom  = "loss-rises-from-start",
-            score    = (rises or thrown) and 0.95 or 0.8,
+            score    = level and 0.6 or (rises or thrown) and 0.95 or 0.8,
             at       = { step = loss:first().step },
             message  = ("loss rises from the start: %.4g at step %d, %.4g at step %d, and it was never lower than at "
-              .. "step %d")
-              :format(loss:first().value, loss:first().step, finish, loss:last().step, best.step),
+              .. "step %d%s"):format(loss:first().value, loss:first().step, finish, loss:last().step, best.step,
+              level and "; over the later three quarters it is level" or ""),
             evidence = { loss:first(), loss:last() },
           }
           local largest, swings = climbs(run_name, loss, start)
