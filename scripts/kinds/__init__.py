@@ -5,7 +5,8 @@ import pathlib
 
 from kinds.base import CASES
 
-HELPERS = "__init__", "base", "blocks", "data", "outputs", "rotations"
+HELPERS = ("__init__", "base", "blocks", "data", "events", "outputs",
+           "rotations")
 MODULES = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("*.py")
                  if p.stem not in HELPERS)
 
