@@ -101,11 +101,13 @@ from .nerf import NerfRun
 from .nnu import NnuRun
 from .ocr import OcrRun
 from .point import PointRun
+from .pose3d import Pose3dRun
 from .ppo import PpoRun
 from .pyannote import PyannoteRun
 from .qa import QaRun
 from .raft import RaftRun
 from .recsys import RecsysRun
+from .reid import ReidRun
 from .resnet import ResnetRun
 from .rew import RewRun
 from .s2s import S2sRun
@@ -254,7 +256,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   MegatronRun, CompressRun, TimmRun,
                                   EcapaRun, DinoRun, EdsrRun, TasnetRun,
                                   DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
-                                  FlowRun, SamRun, PyannoteRun)}
+                                  FlowRun, SamRun, PyannoteRun, Pose3dRun,
+                                  ReidRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -286,6 +289,7 @@ PAIR_30 = ("depth", "kge")
 PAIR_31 = ("raft", "ppo")
 PAIR_32 = ("ocr", "flow")
 PAIR_33 = ("sam", "pyannote")
+PAIR_34 = ("pose3d", "reid")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
