@@ -340,10 +340,12 @@ local function some_stand_still(case, run, rows, found, opt)
     says = ("; the optimizer holds %d of %d parameters, and has no moments for these"):format(state.held, found.weights)
   end
   local resting = checkpoints.resting(found)
+  -- Moments keep what came since the optimizer was made: none of them means none from the first step on.
+  local start = places.start(case, found.to, false)
   report {
     symptom  = "layer-weights-unchanged",
     score    = 0.9,
-    at       = { run = run, layer = names[1], layers = resting, step = found.to },
+    at       = { run = run, layer = names[1], layers = resting, step = says ~= "" and start or found.from },
     message  = ("the weights of %s %s in the checkpoints of steps %d and %d (%s), those of %d other%s moved%s"):format(
       units.plural(#names, "layer"), factor and ("are %.6g times what they were"):format(factor)
         or "are the same to the last bit", found.from, found.to, list(names), #found.moving,
@@ -351,12 +353,10 @@ local function some_stand_still(case, run, rows, found, opt)
     evidence = rows_of(found.still),
   }
   if factor or state.apart and all then
-    -- Moments keep what came since the optimizer was made: none of them means none from the first step on.
-    local begun = factor and found.to or places.start(case, found.to, false)
     report {
       symptom  = "layer-gradient-zero",
       score    = 0.9,
-      at       = { run = run, layer = names[1], layers = resting, step = begun },
+      at       = { run = run, layer = names[1], layers = resting, step = factor and found.from or start },
       message  = factor and ("every weight of %s is %.6g times what it was at step %d: decay alone, without a gradient")
           :format(list(names), factor, found.from)
         or ("the optimizer has moments for what moves and none for %s, which it holds: no gradient up to step %d")

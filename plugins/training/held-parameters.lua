@@ -24,6 +24,7 @@
 
 local held = require("held")
 local lists = require("lists")
+local places = require("places")
 local settings = require("settings")
 
 -- What keeps a part of a model from learning, or asks parts of it alone at each step.
@@ -47,6 +48,8 @@ return {
       return skip("a checkpoint with an optimizer that keeps a state of each parameter it steps, and its groups")
     end
     if found.states == found.held then return end
+    -- A state is made at the first gradient: without one there was none from the first step on.
+    local start = places.start(case, found.step, false)
     local layers, upstream = held.unstepped(case, found)
     local last = layers and layers[#layers]
     local named = layers and (upstream and #layers > 1 and (": all %d layers up to %s"):format(#layers, last)
@@ -55,7 +58,7 @@ return {
       symptom  = "held-without-state",
       severity = "info",
       score    = 0.95,
-      at       = { run = found.run, step = found.step, layer = last, layers = layers },
+      at       = { run = found.run, step = start, layer = last, layers = layers },
       message  = ("the optimizer holds %d parameters and has a state for %d of them at step %d: %d never had a "
         .. "gradient at any of its steps%s"):format(found.held, found.states, found.step, found.held - found.states,
         named),
@@ -71,7 +74,7 @@ return {
     report {
       symptom  = "much-held-without-state",
       score    = without >= 0.2 * found.held and 0.8 or 0.6,
-      at       = { run = found.run, step = found.step, layer = last, layers = layers },
+      at       = { run = found.run, step = start, layer = last, layers = layers },
       message  = ("%s of the parameters that the optimizer holds never had a gradient, up to step %d: they are cut off "
         .. "from the loss, or are not those of the model that runs"):format(units.percent(without / found.held),
         found.step),
