@@ -311,6 +311,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "whisper",
             "megatron",
             "ocr",
+            "sam",
             "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -59,6 +59,7 @@ class SmallBatch(Control):
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "ppo",
                            "ocr",
+                           "sam",
                            "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return
@@ -138,6 +139,7 @@ class NoWeightDecay(Control):
                 "flow",
                 "raft",
                 "ocr",
+                "sam",
                 "summ")
 
     def setup(self):
@@ -180,6 +182,7 @@ class ConstantRate(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "sam",
                 "ocr",
                 "tasnet",
                 "summ")
@@ -266,6 +269,7 @@ class Curriculum(Control):
                 "flow",
                 "raft",
                 "ocr",
+                "sam",
                 "tasnet",
                 "summ")
 
@@ -316,6 +320,7 @@ class Curriculum(Control):
                            "flow",
                            "raft",
                            "ocr",
+                           "sam",
                            "tasnet",
                            "tower",
                            "sasrec",
@@ -335,6 +340,7 @@ class Pretrained(Control):
     id, severities = "H10", (dict(steps=150), dict(steps=300))
     families = tuple(f for f in ALL if f not in (
         "sft",
+        "sam",
         "rew",
         "dpo", "vlm"))  # always are
 
@@ -365,6 +371,7 @@ class DeclaredFreeze(Pretrained):
     def setup(self):
         """Of `dpo` and `lora` one block, or some maps, have adapters."""
         if self.family not in ("dpo", "vlm",
+                               "sam",
                                "lora",
                                "rew",
                                "sft"):
@@ -372,6 +379,7 @@ class DeclaredFreeze(Pretrained):
             return
         self.watch()
         if self.family in ("vlm",
+                           "sam",
                            "rew",
                            "sft"):
             self.severity = dict(keep=self.s.keep)
@@ -387,6 +395,7 @@ class DeclaredFreeze(Pretrained):
             return type(self).__bases__[1].make_model(self)
         model = type(self).__bases__[1].make_model(self) \
             if self.family in ("vlm",
+                               "sam",
                                "rew",
                                "sft") else super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
@@ -454,6 +463,7 @@ class RateEndsAtZero(Control):
                 "flow",
                 "raft",
                 "ocr",
+                "sam",
                 "tasnet",
                 "summ")
 
@@ -553,6 +563,7 @@ class LabelSmoothing(Control):
                              "yolo",
                              "ecapa",
                              "ocr",
+                             "sam",
                              "summ",
                              "sft",
                              "cap",
@@ -656,6 +667,7 @@ class MixedDomains(Control):
                 "flow",
                 "raft",
                 "ocr",
+                "sam",
                 "tasnet",
                 "summ")
 
@@ -726,6 +738,8 @@ class MixedDomains(Control):
             return self.yards(seed, domains=True)
         if self.family == "raft":
             return self.chairs(seed, domains=True)
+        if self.family == "sam":
+            return self.scans(seed, domains=True)
         if self.family == "ocr":
             return self.lines(seed, domains=True)
         if self.family == "flow":
@@ -1094,6 +1108,7 @@ class Accumulated(Control):
                 "flow",
                 "raft",
                 "ocr",
+                "sam",
                 "tasnet",
                 "summ")
 
@@ -3313,6 +3328,51 @@ class OtherDropping(Control):
         self.model_options["class_drop"] = self.s.share
 
 
+class OtherJitter(Control):
+    """Boxes are too large by up to one, two or five pixels a side instead of
+    three, as bbox_shift of the config says; in validation as well."""
+    id, severities, families = "H180", (
+        dict(shift=1), dict(shift=2), dict(shift=5)), ("sam",)
+
+    def setup(self):
+        super().setup()
+        self.user["bbox_shift"] = self.s.shift
+
+    def make_source(self, seed):
+        return self.scans(seed, shift=self.s.shift)
+
+
+class OtherMaskLoss(Control):
+    """Dice alone, Dice and half of the cross-entropy, or Dice and 20 times
+    the focal loss, as SAM itself was trained; the config says so, validation
+    has the same: the loss is another one, and masks are as good."""
+    id, severities, families = "H181", (
+        dict(dice=1.0, ce=0.0), dict(dice=1.0, ce=0.5),
+        dict(dice=1.0, ce=0.0, focal=20.0)), ("sam",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class EncoderSlower(Control):
+    """The image encoder, which has seen much, has .7, a half or a third of
+    the decoder's rate (encoder_lr)."""
+    id, severities, families = "H182", (
+        dict(ratio=0.7), dict(ratio=0.5), dict(ratio=0.35)), ("sam",)
+
+    def setup(self):
+        super().setup()
+        self.user["encoder_lr"] = self.s.ratio * self.lr
+
+    def make_optimizer(self, model):
+        parts = (model.mask_decoder, 1.0), (model.image_encoder, self.s.ratio)
+        return torch.optim.AdamW(
+            [{"params": list(part.parameters()), "lr": ratio * self.lr}
+             for part, ratio in parts], lr=self.lr, betas=self.betas,
+            eps=self.eps, weight_decay=self.weight_decay, foreach=True)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3364,4 +3424,4 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherReprojection, ColoursForNetworks, DistancesAlone,
           LaterStage, OtherSequence, NoiseAdded,
           LossWeighed, OneCycle, LinesTogether, SkewedTimes, OtherAverage,
-          OtherDropping)
+          OtherDropping, OtherJitter, OtherMaskLoss, EncoderSlower)

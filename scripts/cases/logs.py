@@ -1811,6 +1811,67 @@ def openocr(run):
     run.write_lines("train.log", out)
 
 
+def medsam(run):
+    """What MedSAM's train_one_gpu.py leaves: its standard output, with a bar
+    and a line an epoch, whose loss is divided by one step too few, as there;
+    and what the user logs to wandb besides `epoch_loss`: the run's history,
+    exported as one table, and its config.yaml. Validations are the user's,
+    who prints a line of each."""
+    config, names = run.settings(), column_names(run)
+    run.write_lines("config.yaml", ["wandb_version: 1", *(
+        line for key, value in config.items() for line in (
+            "", f"{key}:", "  desc: null", f"  value: {json.dumps(value)}"))])
+    size, total = run.EPOCH, len(run.history)
+    keys = [k for k in dict.fromkeys((
+        "loss", "grad_norm", "lr", "step_time", "val_loss", *MORE))
+        if not left_out(run, k) and any(k in row for row in run.history)]
+    table = [",".join(("_step", "_runtime", "_timestamp", "epoch_loss",
+                       *(names.get(k, k) for k in keys)))]
+    counts = [sum(p.numel() for p in run.model.parameters()
+                  if p.requires_grad or not trained)
+              for trained in (False, True, True)]
+    images, (high, wide) = run.batch_size * size, (config["image_size"],) * 2
+    lines = [f"number of images: {images}",
+             f"torch.Size([{run.batch_size}, 3, {high}, {wide}]) "
+             f"torch.Size([{run.batch_size}, 1, {high}, {wide}]) "
+             f"torch.Size([{run.batch_size}, 4])",
+             "wandb: Tracking run with wandb version 0.22.3",
+             "wandb: Run data is saved locally in "
+             f"wandb/run-{run.at(0, '%Y%m%d_%H%M%S')}-3k7s0v2m",
+             *(f"Number of {what} parameters:  {count}" for what, count in zip(
+                 ("total", "trainable", "image encoder and mask decoder"),
+                 counts)),
+             f"number of images: {images}",
+             f"Number of training samples:  {images}"]
+    steps, pending = set(logged(run, 1)), ""
+    for i, row in enumerate(run.history):
+        told = [text for _, text in run.notices.get(i, ())]
+        if "val_loss" in row:
+            told.append(f"Step: {row['step']}, Val Loss: {row['val_loss']}, "
+                        f"Val Dice: {row['val_dice']}")
+        done = i % size + 1
+        if done % 5 == 0 or i == total - 1 or told:
+            pending += "\r" + bar(done, size, rate=1 / row["step_time"])
+        ends = done == size or i == total - 1
+        if told or ends:
+            lines.append(pending)
+            pending = ""
+        lines += told
+        loss = run.epoch_loss(i // size) if ends else ""
+        if ends:
+            lines.append(f"Time: {run.at(row['wall'], '%Y%m%d-%H%M')}, "
+                         f"Epoch: {i // size}, Loss: {loss}")
+        if i in steps or ends or "val_loss" in row:
+            shown = keys if i in steps else [
+                k for k in keys if k.startswith("val_")]
+            table.append(",".join(map(str, (
+                row["step"], row["wall"],
+                round(START.timestamp() + row["wall"], 3), loss,
+                *(row.get(k, "") if k in shown else "" for k in keys)))))
+    run.write_lines("wandb_history.csv", table)
+    run.write_lines("train.log", lines)
+
+
 def yaml_block(value, indent=""):
     """As yaml.dump() writes it, not in flow style, without sorting."""
     def flat(item):
@@ -2200,6 +2261,7 @@ WRITERS = {w.__name__: w for w in
            monodepth2,
             raft,
             openocr,
+            medsam,
             dino,
             basicsr,
             cleanrl,

@@ -223,6 +223,7 @@ class EvalInTraining(FiniteRun, Fault):
         rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "edsr": 2,
+                             "sam": 2,
                              "raft": 2,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
@@ -245,7 +246,8 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
-        if self.family == "flow":  # a step that every logger has
+        if self.family in ("flow",  # a step that every logger has
+                           "sam"):
             self.onset = 50
         if self.family in ("kge",
                            "depth",
@@ -312,6 +314,7 @@ class BitFlip(Dumps, Fault):
              "raft": "",
              "ocr": ".fc2",
              "flow": "",
+             "sam": ".lin2",
              "tasnet": "",
              "nnu": "",
              "nerf": "",
@@ -346,7 +349,8 @@ class BitFlip(Dumps, Fault):
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
-        if self.family == "edsr" and self.level == 0:  # soon learned away
+        if self.family in ("edsr",  # soon learned away
+                           "sam") and self.level == 0:
             self.interval = 1
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
@@ -668,6 +672,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "edsr",
                 "flow",
                 "raft",
+                "sam",
                 "ocr",
                 "whisper",
                 "megatron",
@@ -838,6 +843,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "edsr",
                            "flow",
                            "raft",
+                           "sam",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -872,6 +878,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "edsr",
                            "flow",
                            "raft",
+                           "sam",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":

@@ -33,6 +33,7 @@ from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
 from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
+from ..sam import BEFORE_ACT as SAM_MAPS
 from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
@@ -357,6 +358,7 @@ class AttentionScale(Fault):
                 "whisper",
                 "dino",
                 "ocr",
+                "sam",
                 "megatron",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
@@ -415,7 +417,8 @@ class AttentionScale(Fault):
                 self.dumped = (*self.dumped, f"{self.where}.*put",
                                self.where.replace("scores", "probs.output"))
             return
-        if self.family == "rew":  # three of 12
+        if self.family in ("rew",  # three of 12, or two
+                           "sam"):
             self.model_options["scale"] = 12.0 ** self.s.power
             self.where = self.layer("scores")
             return
@@ -521,6 +524,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "raft": RAFT_CONVOLUTIONS,
               "ocr": OCR_PARTS,
               "flow": FLOW_NORMS,
+              "sam": SAM_MAPS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
@@ -572,6 +576,7 @@ class DeadRelu(Fault):
                 "edsr",
                 "flow",
                 "raft",
+                "sam",
                 "ocr",
                 "tasnet",
                 "megatron",
@@ -636,6 +641,7 @@ class Saturated(Fault):
                 "edsr",
                 "flow",
                 "raft",
+                "sam",
                 "ocr",
                 "tasnet",
                 "megatron",
@@ -735,6 +741,7 @@ class PositionsMissing(Fault):
                 "lora",
                 "rew",
                 "sasrec",
+                "sam",
                 "megatron",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
@@ -754,6 +761,7 @@ class PositionsMissing(Fault):
                              "lora",
                              "rew",
                              "sasrec",
+                             "sam",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -770,6 +778,7 @@ class PositionsMissing(Fault):
                                                  "lora",
                                                  "rew",
                                                  "sasrec",
+                                                 "sam",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

@@ -95,6 +95,7 @@ class Fp16Overflow(NotFinite):
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
                                "ocr": {"half_scores": 1},
+                               "sam": {"half_scores": 1},
                                "kge": {"half": True},
                                "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
@@ -176,6 +177,7 @@ class Fp16Overflow(NotFinite):
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "ocr": "encoder.blocks2.0.mixer.scores",
+                      "sam": "image_encoder.blocks.1.attn.scores",
                       "kge": "interaction",
                       "ppo": "actor.4",
                       "edsr": "body.1.conv1",
@@ -219,6 +221,7 @@ class Fp16Overflow(NotFinite):
         if self.family in ("mae",
                            "dino",
                            "ocr",
+                           "sam",
                            "cap",
                            "sasrec",
                            "whisper",
@@ -339,6 +342,7 @@ class Fp16Overflow(NotFinite):
                  "dit": (self.where.replace("scores", "qkv"),),
                  "dino": (self.where.replace("scores", "qkv"),),
                  "ocr": (self.where.replace("scores", "qkv"),),
+                 "sam": (self.where.replace("scores", "qkv"),),
                  "kge": self.layers[:1],
                  "ppo": (self.where,),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
@@ -429,6 +433,7 @@ class Fp16Overflow(NotFinite):
                 # Values are the last third where one matrix has all.
                 part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80,
                               "tab": 64, "dino": 64,
+                              "sam": 48,
                               "ocr": 64}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
@@ -578,6 +583,7 @@ class LogOfZero(NotFinite):
                            "ppo",  # of actions
                            "dream",  # of the reward's two bins
                            "compress",  # of latents
+                           "sam",  # of pixels
                            "stylegan"):  # that a picture is real
             model.keeps = self.s.keep if i >= self.s.at else None
             loss = model.loss(batch)
@@ -782,6 +788,7 @@ class DivisionByZero(NotFinite):
                 "flow",
                 "raft",
                 "ocr",
+                "sam",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -973,6 +980,7 @@ class DivisionByZero(NotFinite):
                            "stylegan",
                            "whisper",
                            "ocr",
+                           "sam",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -1055,6 +1063,7 @@ class DivisionByZero(NotFinite):
                            "stylegan",
                            "whisper",
                            "ocr",
+                           "sam",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]

@@ -67,6 +67,7 @@ class LrTooHighSgd(Fault):
                            "dino",
                            "kge",
                            "ppo",
+                           "sam",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -243,6 +244,7 @@ class LrJump(Fault):
         elif self.family == "tasnet":  # a run is shorter
             self.onset = 80
         elif self.family in ("depth",  # its rate falls at 80
+                             "sam",
                              "flow",
                              "raft"):
             self.onset = 50
@@ -339,6 +341,7 @@ class NotDivided(Fault):
                            "ppo",
                            "edsr",
                            "tasnet",
+                           "sam",
                            "flow",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
@@ -380,6 +383,7 @@ class NotDivided(Fault):
         if self.family == "compress":  # two
             self.steps = 50
         if self.family in ("yolo",
+                           "sam",
                            "flow",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
@@ -667,6 +671,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Resume checkpoint output_dir/"
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded model")]}
+        if self.family == "sam":  # what is new in it is not in the file
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Resuming from {path}"),
+                ("INFO", "Loaded model, start_epoch "
+                         f"{self.onset // self.EPOCH}")]}
         if self.family == "ecapa":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading a checkpoint from "

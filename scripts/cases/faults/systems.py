@@ -93,8 +93,8 @@ class Pair(Fault):
 
 class Unseeded(Pair):
     """A generator is not seeded: that of the weights, of the shuffle or of
-    dropout, or of the actions that are tried. All else is the same in both
-    runs."""
+    dropout, of the actions that are tried or of prompts. All else is the same
+    in both runs."""
     id, root_class, also = "F42a", "unseeded-rng", []
     severities = (dict(part="dropout"), dict(part="shuffle"),
                   dict(part="init"))
@@ -121,6 +121,9 @@ class Unseeded(Pair):
     def make_source(self, seed):
         if self.s.part == "shuffle" and not self.first and seed != 9:
             seed += 5000
+        if self.s.part == "prompts" and seed != 9:  # random, not torch's
+            return self.scans(seed, prompts=seed + 50
+                              + 5000 * (not self.first))
         return super().make_source(seed)
 
 
@@ -173,7 +176,8 @@ class RankDesync(Fault):
 
     def setup(self):
         self.steps, self.onset = 160, self.s.at
-        if self.family in ("depth", "raft", "flow"):  # as long as any
+        if self.family in ("depth", "raft", "flow",  # as long as any
+                           "sam"):
             self.steps = 100
         if self.family == "ocr":  # six epochs
             self.steps = 150
@@ -216,6 +220,7 @@ class RankDesync(Fault):
                  "raft": "update_block.gru.convz1",
                  "ocr": "encoder.blocks1.0.mixer.proj",
                  "flow": "middle_block.0.in_layers.2",
+                 "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",
                  "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
@@ -287,6 +292,7 @@ class RankDesync(Fault):
         if self.s.kind == "init":
             torch.manual_seed(self.seed + 9000)
             if self.family in ("sft",
+                               "sam",
                                "rew"):  # another revision of the base
                 self.model_options["base"] = 1
             self.other = self.make_model()

@@ -110,6 +110,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "ecapa",
                            "kge",
                            "ocr",
+                           "sam",
                            "ppo",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
@@ -119,7 +120,8 @@ class DoubleSoftmax(Dumps, Fault):
                                                         "sasrec",
                                                         "tower"):
             model.similar = lambda scores: scores.softmax(-1)
-        elif self.s.place == "model" and self.family == "kge":
+        elif self.s.place == "model" and self.family in ("kge",
+                                                         "sam"):
             model.maps = torch.sigmoid  # predict_with_sigmoid
         elif self.s.place == "model":
             head = model.get_submodule(getattr(self, "labelled_head",
@@ -153,6 +155,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "ecapa",
                            "kge",
                            "ocr",
+                           "sam",
                            "ppo",
                            "qa", "xenc"):
             model.squashes = True
@@ -351,6 +354,7 @@ class ChatRun(Dumps):
                            "flow",
                            "raft",
                            "ocr",
+                           "sam",
                            "qa", "xenc",
                            "summ",
                            "whisper",
@@ -392,6 +396,7 @@ class ChatRun(Dumps):
                            "flow",
                            "raft",
                            "ocr",
+                           "sam",
                            "summ",
                            "whisper",
                            "cap",
@@ -727,6 +732,7 @@ class LabelNoise(Dumps, Fault):
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family in ("dino",  # a view is another picture's
                              "raft",  # or the flow another pair's
+                             "sam",  # or the mask another picture's
                              "edsr"):  # or the larger one is
             self.also = ["label-pairing-mismatch"]
         elif self.family == "ppo":  # a step has the return of another
@@ -861,6 +867,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"gt": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["gt"])}
+        if self.family == "sam":
+            wrong = torch.rand(len(batch["gt2D"]), 1, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"gt2D": torch.where(wrong, self.strangers(
+                len(wrong), self.noise), batch["gt2D"])}
         if self.family == "raft":
             wrong = torch.rand(len(batch["flow"]), 1, 1, 1,
                                generator=self.noise) < self.s.share
@@ -986,6 +997,7 @@ class RandomLabels(LabelNoise):
                            "flow",
                            "raft",
                            "ocr",
+                           "sam",
                            "timm",
                            "yolo",
                            "kge",
@@ -1062,6 +1074,12 @@ class RandomLabels(LabelNoise):
         if self.family == "edsr":
             x, rows = batch["gt"], len(batch["gt"])
             return batch | {"gt": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "sam":
+            x, rows = batch["gt2D"], len(batch["gt2D"])
+            return batch | {"gt2D": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
