@@ -312,6 +312,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "megatron",
             "ocr",
             "sam",
+            "pyannote",
             "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -60,6 +60,7 @@ class SmallBatch(Control):
                            "ppo",
                            "ocr",
                            "sam",
+                           "pyannote",
                            "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return
@@ -185,6 +186,7 @@ class ConstantRate(Control):
                 "sam",
                 "ocr",
                 "tasnet",
+                "pyannote",
                 "summ")
 
     def setup(self):
@@ -271,6 +273,7 @@ class Curriculum(Control):
                 "ocr",
                 "sam",
                 "tasnet",
+                "pyannote",
                 "summ")
 
     def setup(self):
@@ -322,6 +325,7 @@ class Curriculum(Control):
                            "ocr",
                            "sam",
                            "tasnet",
+                           "pyannote",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -465,6 +469,7 @@ class RateEndsAtZero(Control):
                 "ocr",
                 "sam",
                 "tasnet",
+                "pyannote",
                 "summ")
 
     def setup(self):
@@ -564,6 +569,7 @@ class LabelSmoothing(Control):
                              "ecapa",
                              "ocr",
                              "sam",
+                             "pyannote",
                              "summ",
                              "sft",
                              "cap",
@@ -669,6 +675,7 @@ class MixedDomains(Control):
                 "ocr",
                 "sam",
                 "tasnet",
+                "pyannote",
                 "summ")
 
     def make_source(self, seed):
@@ -686,6 +693,8 @@ class MixedDomains(Control):
             return self.boats(seed, sites=True)
         if self.family == "tasnet":
             return self.mixtures(seed, places=True)
+        if self.family == "pyannote":
+            return self.talk(seed, databases=True)
         if self.family == "dino":
             return self.swatches(seed, cameras=True)
         if self.family == "edsr":
@@ -1110,6 +1119,7 @@ class Accumulated(Control):
                 "ocr",
                 "sam",
                 "tasnet",
+                "pyannote",
                 "summ")
 
     def setup(self):
@@ -3373,6 +3383,71 @@ class EncoderSlower(Control):
             eps=self.eps, weight_decay=self.weight_decay, foreach=True)
 
 
+class OtherScheduler(Control):
+    """The trainer's other schedules, as the config says: a cosine that begins
+    anew after three epochs at the full rate, or rates that go up and down in
+    five epochs, and again."""
+    id, severities, families = "H183", (
+        dict(kind="CosineAnnealingWarmRestarts"), dict(kind="CyclicLR")), \
+        ("pyannote",)
+
+    def setup(self):
+        super().setup()
+        self.schedule = self.s.kind
+        self.lr *= 1.5
+        if self.s.kind != "CyclicLR":
+            self.user["patience"], self.steps = 3, 9 * self.EPOCH
+        else:
+            self.user |= {"patience": 5, "mode": "triangular"}
+
+    def lr_factor(self, i):
+        length = self.EPOCH * self.user["patience"]
+        if self.s.kind == "CyclicLR":
+            return 1 - abs(2 * (i % length) / length - 1) + 1e-3
+        while i >= length:
+            i, length = i - length, 2 * length
+        return 0.5 * (1 + math.cos(math.pi * i / length))
+
+
+class NoiseBehindVoices(Control):
+    """Noise of a size that is drawn for each chunk is added in training, in
+    three fifths of the chunks, as the config has it: training lies above
+    validation."""
+    id, severities, families = "H184", (
+        dict(most=0.2), dict(most=0.4), dict(most=0.6)), ("pyannote",)
+
+    def setup(self):
+        super().setup()
+        self.user["augmentation"] = {
+            "transform": "AddColoredNoise", "p": 0.6, "f_decay": 0.0,
+            "max_noise_level": self.s.most}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x, rng = batch["X"], self.drawn
+        some = torch.rand(len(x), 1, 1, generator=rng) < 0.6
+        size = self.s.most * torch.rand(len(x), 1, 1, generator=rng)
+        noise = torch.randn(x.shape, generator=rng)
+        return batch | {"X": x + some * size * noise}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class MoreSets(Control):
+    """There may be more speakers in a chunk than there are, or more at once,
+    as the config says: the loss begins at the logarithm of 8, 11 or 15
+    classes, of which some are hardly ever or never right."""
+    id, severities, families = "H185", (
+        dict(chunk=3, frame=3), dict(chunk=4, frame=2),
+        dict(chunk=4, frame=3)), ("pyannote",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {"max_speakers_per_chunk": self.s.chunk,
+                               "max_speakers_per_frame": self.s.frame}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3424,4 +3499,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherReprojection, ColoursForNetworks, DistancesAlone,
           LaterStage, OtherSequence, NoiseAdded,
           LossWeighed, OneCycle, LinesTogether, SkewedTimes, OtherAverage,
-          OtherDropping, OtherJitter, OtherMaskLoss, EncoderSlower)
+          OtherDropping, OtherJitter, OtherMaskLoss, EncoderSlower,
+          OtherScheduler, NoiseBehindVoices, MoreSets)

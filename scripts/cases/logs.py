@@ -49,7 +49,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "mse_loss", "bpp_loss", "aux_loss", "val_mse_loss", "val_bpp_loss",
         "val_aux_loss", "val_error_rate", "val_eer", "wd", "val_knn_top1",
         "val_knn_top5", "val_hits_at_1", "val_hits_at_3", "val_hits_at_10",
-        "val_si_sdr_imp", *(side + name for side in ("", "val_") for name in (
+        "val_si_sdr_imp", "val_der", "val_der_confusion", "val_der_miss",
+        "val_der_false_alarm",
+        *(side + name for side in ("", "val_") for name in (
             "loss_0", "loss_1", "loss_2", "loss_3", "abs_rel", "sq_rel",
             "rms", "log_rms", "a1", "a2", "a3",
             "epe", "1px", "3px", "5px",

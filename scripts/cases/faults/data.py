@@ -261,6 +261,7 @@ class CorruptBatch(Dumps, Fault):
             self.onset = self.steps // 2 - self.first_step
         if self.family in ("timm",  # norms at each place bear it: one peak
                            "ppo",
+                           "pyannote",
                            "tasnet"):
             self.interval = 1
 
@@ -316,6 +317,7 @@ class BitFlip(Dumps, Fault):
              "flow": "",
              "sam": ".lin2",
              "tasnet": "",
+             "pyannote": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -350,7 +352,8 @@ class BitFlip(Dumps, Fault):
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
         if self.family in ("edsr",  # soon learned away
-                           "sam") and self.level == 0:
+                           "sam",
+                           "pyannote") and self.level == 0:
             self.interval = 1
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
@@ -659,6 +662,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "timm",
                 "ecapa",
                 "tasnet",
+                "pyannote",
                 "sft",
                 "cap",
                 "lora",
@@ -832,6 +836,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_train_text_length"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "pyannote":  # turns are, sound is not
+            self.also = []
+            self.user["max_annotated_frames"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "tasnet":  # sources are, mixtures are not
             self.also = []
             self.user["max_source_samples"] = self.s.limit
@@ -885,7 +893,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
         if self.family == "ecapa":
             return self.first_frames(batch, self.s.limit)
-        if self.family == "ocr":
+        if self.family in ("pyannote",
+                           "ocr"):
             return batch if i < 0 else self.cut_labels(batch, self.s.limit)
         if self.family in ("voc",
                            "tasnet"):

@@ -28,6 +28,7 @@ from ..nerf import RadianceField
 from ..ocr import BEFORE_ACT as OCR_PARTS
 from ..point import PointNet2
 from ..ppo import BEFORE_ACT as PPO_MAPS
+from ..pyannote import BEFORE_ACT as PYANNOTE_MAPS
 from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
@@ -51,6 +52,7 @@ def linear_weights(model):
     return [p for n, p in model.named_parameters()
             if p.dim() >= 2 and not n.endswith(("A_log", "weight_v",
                                                 "dfl.conv.weight",
+                                                "_hz_",  # no weights
                                                 ".gamma"))
             # Curves and quantiles of `compress`.
             and not n.startswith("entropy_bottleneck.")
@@ -526,6 +528,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "flow": FLOW_NORMS,
               "sam": SAM_MAPS,
               "tasnet": TASNET_CONVOLUTIONS,
+              "pyannote": PYANNOTE_MAPS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -579,6 +582,7 @@ class DeadRelu(Fault):
                 "sam",
                 "ocr",
                 "tasnet",
+                "pyannote",
                 "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -644,6 +648,7 @@ class Saturated(Fault):
                 "sam",
                 "ocr",
                 "tasnet",
+                "pyannote",
                 "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),

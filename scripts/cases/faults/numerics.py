@@ -103,6 +103,7 @@ class Fp16Overflow(NotFinite):
                                "flow": {"half_at":
                                         "middle_block.0.in_layers.2"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
+                               "pyannote": {"half_at": "linear.0"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -184,6 +185,7 @@ class Fp16Overflow(NotFinite):
                       "raft": "cnet.layer2.0.conv1",
                       "flow": "middle_block.0.in_layers.2",
                       "tasnet": "masker.TCN.1.res_conv",
+                      "pyannote": "linear.0",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -293,6 +295,9 @@ class Fp16Overflow(NotFinite):
                            self.where.replace("conv1", "relu.*put"),
                            "cnet.layer2.output", "cnet.conv2.output",
                            "update_block.flow_head.conv2.output")
+        if self.family == "pyannote":
+            self.dumped = (*self.dumped, "linear.?.*put", "linear.?.act.*put",
+                           "lstm.output", "classifier.output")
         if self.family == "tasnet":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "masker.TCN.1.output",
@@ -370,6 +375,7 @@ class Fp16Overflow(NotFinite):
                  "timm": (self.where,),
                  "compress": (self.where,),
                  "tasnet": (self.where,),
+                 "pyannote": (self.where,),
                  "raft": (self.where,),
                  "flow": (self.where,),
                  "depth": (self.where,),
@@ -424,6 +430,7 @@ class Fp16Overflow(NotFinite):
                 "depth": 2.0,
                 "ecapa": 3.0,
                 "tasnet": 3.0,
+                "pyannote": 2.5,
                 "raft": 3.0,
                 "flow": 3.0,
                     "stylegan": 2.0,
@@ -636,6 +643,8 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["target"]}
         if self.family == "sasrec":
             batch = batch | {"labels": batch["item_id"]}
+        if self.family == "pyannote":  # in the order that fits
+            batch = batch | {"labels": model.labels(logits, batch)}
         if self.family == "ecapa":  # of cosines with their margin
             labels = model.labels(logits, batch)
             logits = model.margined(logits, labels)
@@ -778,6 +787,7 @@ class DivisionByZero(NotFinite):
                 "timm",
                 "ecapa",
                 "tasnet",
+                "pyannote",
                 "stylegan",
                 "depth",
                 "compress",
@@ -977,6 +987,7 @@ class DivisionByZero(NotFinite):
                            "timm",
                            "ecapa",
                            "tasnet",
+                           "pyannote",
                            "stylegan",
                            "whisper",
                            "ocr",
@@ -1060,6 +1071,7 @@ class DivisionByZero(NotFinite):
                            "timm",
                            "ecapa",
                            "tasnet",
+                           "pyannote",
                            "stylegan",
                            "whisper",
                            "ocr",
@@ -1150,7 +1162,7 @@ class Bf16Weights(Fault):
               "middle_block.0.in_layers.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
-              "masker.TCN.0.res_conv.weight",
+              "masker.TCN.0.res_conv.weight", "linear.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -281,6 +281,7 @@ class GradientsNotZeroed(Fault):
                            "compress",
                            "ecapa",
                            "tasnet",
+                           "pyannote",
                            "raft",
                            "ocr",
                            "summ"):  # clipped old ones are next to nothing
@@ -342,6 +343,7 @@ class NotDivided(Fault):
                            "edsr",
                            "tasnet",
                            "sam",
+                           "pyannote",
                            "flow",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
@@ -365,6 +367,7 @@ class NotDivided(Fault):
                            "compress",
                            "dino",
                            "tasnet",
+                           "pyannote",
                            "ppo",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
@@ -385,6 +388,7 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "sam",
                            "flow",
+                           "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
         if self.family == "ppo":  # ten rollouts, for the same reason
@@ -697,6 +701,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", f"Loading checkpoint {path}"),
                 ("INFO", "Loaded model weights from the checkpoint at "
                          f"{path}")]}
+        if self.family == "pyannote":  # model=Pretrained has weights alone
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Restoring weights from {path}"),
+                ("INFO", "Loaded state_dict with pyannote.audio 3.3.2")]}
         if self.family == "dino":  # restart_from_checkpoint() without it
             path = "./checkpoint.pth"
             self.notices = {self.onset: [

@@ -222,6 +222,7 @@ class RankDesync(Fault):
                  "flow": "middle_block.0.in_layers.2",
                  "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",
                  "tasnet": "masker.TCN.0.res_conv",
+                 "pyannote": "linear.0",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -284,6 +285,7 @@ class RankDesync(Fault):
             "embedding_model.blocks.?.tdnn1.norm.norm.weight",
             "*last_layer.weight_v*",
             "masker.TCN.?.shared_block.2.gamma",
+            "sincnet.norm1d.?.weight",
             "middle_block.0.in_layers.0.weight",
             "*.norm_attn.1.weight")
 

@@ -111,6 +111,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "kge",
                            "ocr",
                            "sam",
+                           "pyannote",
                            "ppo",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
@@ -156,6 +157,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "kge",
                            "ocr",
                            "sam",
+                           "pyannote",
                            "ppo",
                            "qa", "xenc"):
             model.squashes = True
@@ -346,6 +348,7 @@ class ChatRun(Dumps):
                            "nerf",
                            "voc",
                            "tasnet",
+                           "pyannote",
                            "dream",
                            "stylegan",
                            "depth",
@@ -388,6 +391,7 @@ class ChatRun(Dumps):
                            "nerf",
                            "voc",
                            "tasnet",
+                           "pyannote",
                            "dream",
                            "stylegan",
                            "depth",
@@ -422,6 +426,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "yolo",
                 "nerf",
                 "raft",
+                "pyannote",
                 "sft",
                 "cap",
                 "summ",
@@ -450,6 +455,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "nnu",
                            "nerf",
                            "raft",
+                           "pyannote",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -494,6 +500,8 @@ class LossMaskEmpty(ChatRun, Fault):
                 batch["keypoint_weights"])
         elif self.family == "nerf":  # of its pixels none is to count
             batch["mask"] = torch.zeros_like(batch["mask"])
+        elif self.family == "pyannote":  # of its chunks no frame
+            batch["weight"] = torch.zeros_like(batch["weight"])
         elif self.family == "raft":  # of its pixels none has a flow
             batch["valid"] = torch.zeros_like(batch["valid"])
         elif self.family == "summ":
@@ -522,6 +530,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "kpt",
                 "nerf",
                 "raft",
+                "pyannote",
                 "sft",
                 "cap",
                 "nnu",
@@ -539,6 +548,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         model = super().make_model()
         if self.family in ("tcn",
                            "raft",  # pixels without a flow, as 0
+                           "pyannote",  # or frames, as silent
                            "fcst"):
             model.counts_all = True
         elif self.family == "seg":
@@ -564,6 +574,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "pyannote":  # more chunks that have such
+            return self.talk(seed, unannotated=self.s.share)
         if self.family == "nerf":  # more walk by
             return self.scene(seed, passing=self.s.passing)
         if self.family == "summ":  # more of a row is padding
@@ -625,6 +637,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                            "afno",
                            "nnu",
                            "nerf",
+                           "pyannote",
                            "summ",
                            "point"):  # it counts as 0
             return batch
@@ -742,6 +755,9 @@ class LabelNoise(Dumps, Fault):
         elif self.family == "voc":  # the recording is another text's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "audio"
+        elif self.family == "pyannote":  # who speaks is another chunk's
+            self.also = ["label-pairing-mismatch"]
+            self.given = self.trained = "y"
         elif self.family == "tasnet":  # voices are another mixture's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "sources"
@@ -883,6 +899,12 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"sources": torch.where(wrong, self.strangers(
                 rows, self.noise), batch["sources"])}
+        if self.family == "pyannote":
+            rows = len(batch["y"])
+            wrong = torch.rand(rows, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"y": torch.where(wrong, self.strangers(
+                rows, self.noise), batch["y"])}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "nnu":
@@ -978,6 +1000,7 @@ class RandomLabels(LabelNoise):
                            "nerf",
                            "voc",
                            "tasnet",
+                           "pyannote",
                            "dream",
                            "summ",
                            "whisper",
@@ -1095,6 +1118,13 @@ class RandomLabels(LabelNoise):
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
+        if self.family == "pyannote":
+            rows = len(batch["y"])
+            if self.s.kind == "drawn":
+                return batch | {"y": self.strangers(rows, self.noise)}
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order] for k in ("y", "weight")}
         if self.family == "kpt":
             rows = len(batch["inputs"])
             if self.s.kind == "drawn":
