@@ -297,6 +297,40 @@ function freezing.beside(still, moving)
   return twins(still, moving) or twins(still, moving, true)
 end
 
+-- What gives out what a model says, by the name of a part.
+local GIVES_OUT = "*head*|*pred*|*class*|*logit*|*out*|*aux*|*score*|*regress*"
+
+--- The module that holds all layers that stand still, if they come behind all that learn, none of these is in it, and it
+--- is an output by its name beside another one that learns: one that no loss asks for, as a head of quality whose term is
+--- left out. A frozen output lets the gradient through that the layers before it learn by; an idle one has nothing to do
+--- with it, which shows only where something else gives out as well. Nil where there is none.
+---@param states table[]  { layer, dead } in the order of the forward pass
+---@return string?
+function freezing.idle_output(states)
+  local module, length
+  for _, state in ipairs(states) do
+    if state.dead then
+      local parts, n = state.layer:split("."), 0
+      while module and n < length and module[n + 1] == parts[n + 1] do n = n + 1 end
+      module, length = module or parts, module and n or #parts
+    elseif module then
+      return nil
+    end
+  end
+  -- The layers of a head are told by their numbers, or are all that it has.
+  while module and length > 1 and (tonumber(module[length]) or module[length] == "layers") do length = length - 1 end
+  if not module or length == 0 or not module[length]:lower():glob(GIVES_OUT) then return nil end
+  local name, above, beside = table.concat(module, ".", 1, length), table.concat(module, ".", 1, length - 1), false
+  for _, state in ipairs(states) do
+    if not state.dead then
+      if (state.layer .. "."):starts_with(name .. ".") then return nil end
+      local rest = above == "" and state.layer or state.layer:starts_with(above .. ".") and state.layer:sub(#above + 2)
+      beside = beside or rest and rest:split(".")[1]:lower():glob(GIVES_OUT) or false
+    end
+  end
+  return beside and name or nil
+end
+
 --- A layer of a network that follows one that learns, as a teacher or a target: each of its layers moves at logged
 --- steps without ever having a gradient, and is called as one of the other network, which has them. What is called an
 --- average is that of the weights alone, which no loss asks; nil where there is none.

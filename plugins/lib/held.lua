@@ -114,10 +114,10 @@ function held.found(case, early)
 end
 
 --- The layers of which no parameter has a state, in the order of the file, and whether all of them stand before those
---- that have one. Nil where the states are not named by layer, or other weights are held than the model's.
+--- that have one, or behind. Nil where the states are not named by layer, or other weights are held than the model's.
 ---@param case culprit.Case
 ---@param found held.Found
----@return string[]? layers, boolean? upstream
+---@return string[]? layers, boolean? upstream, boolean? behind
 function held.unstepped(case, found)
   if found.states == 0 then return nil end
   local weights = case.tensors:where { run = found.run, role = "weight", step = found.step }:where("variant is null")
@@ -129,13 +129,16 @@ function held.unstepped(case, found)
     if not known[row.layer] then return nil end
     stepped[row.layer] = true
   end
-  local begun, upstream = false, true
+  local begun, upstream, behind = false, true, true
   for _, layer in ipairs(order) do
-    if stepped[layer] then begun = true
-    else layers[#layers + 1], upstream = layer, upstream and not begun end
+    if stepped[layer] then
+      begun, behind = true, behind and #layers == 0
+    else
+      layers[#layers + 1], upstream = layer, upstream and not begun
+    end
   end
   if #layers == 0 or not begun then return nil end
-  return layers, upstream
+  return layers, upstream, behind
 end
 
 --- Whether so many of the model's parameters are not held, and all that are have had a gradient other than zero: then

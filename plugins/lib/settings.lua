@@ -259,7 +259,7 @@ end
 ---@return culprit.Row?
 function settings.schedule(case)
   return case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler.type|*scheduler_type|"
-    .. "*lr_decay_style') and not match(key, '*beta*|*noise*|*sigma*|*temp*|*mask*|*kl_*|*drop*|*forcing*|*ema*|"
+    .. "*scheduler._target_|*scheduler.class_path|*lr_decay_style') and not match(key, '*beta*|*noise*|*sigma*|*temp*|*mask*|*kl_*|*drop*|*forcing*|*ema*|"
     .. "*eps*|*timestep*|*momentum*|*wd_*|*weight_decay*|*diffusion*|*aux*|*curric*|*batch*')"):first()
 end
 

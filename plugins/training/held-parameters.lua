@@ -50,14 +50,15 @@ return {
     if found.states == found.held then return end
     -- A state is made at the first gradient: without one there was none from the first step on.
     local start = places.start(case, found.step, false)
-    local layers, upstream = held.unstepped(case, found)
+    local layers, upstream, behind = held.unstepped(case, found)
     local last = layers and layers[#layers]
     local named = layers and (upstream and #layers > 1 and (": all %d layers up to %s"):format(#layers, last)
       or ": " .. lists.first(layers, 6)) or ""
     report {
       symptom  = "held-without-state",
       severity = "info",
-      score    = 0.95,
+      -- Outputs that no loss asks for lie behind all that learns, and nothing is cut off from a loss there.
+      score    = behind and 0.3 or 0.95,
       at       = { run = found.run, step = start, layer = last, layers = layers },
       message  = ("the optimizer holds %d parameters and has a state for %d of them at step %d: %d never had a "
         .. "gradient at any of its steps%s"):format(found.held, found.states, found.step, found.held - found.states,

@@ -26,6 +26,7 @@
 --- https://github.com/huggingface/trl/issues/6700
 
 local freezing = require("freezing")
+local held = require("held")
 local lists = require("lists")
 local runs = require("runs")
 local settings = require("settings")
@@ -179,6 +180,10 @@ return {
         .. "left out"):format(lists.first(still, 4)))
     end
 
+    local idle = #pushed == 0 and not flagged(still[1]) and not held.without(case, #still) and freezing.idle_output(states)
+    if idle then
+      return skip(("layers that the loss needs: %s alone stands still, an output behind all that learns"):format(idle))
+    end
     if freezing.places_alone(still) and #pushed == 0 then
       return skip(("layers that the loss needs: %s alone stand still, which the model may not use"):format(
         lists.first(still, 4)))
