@@ -131,6 +131,9 @@ TensorName splitTensorName(StringRef Name) {
   while (Short.size() > 1 && isNumber(Short.back()))
     Short.pop_back();
   StringRef Role = roleOf(Short.back());
+  // What a batch calls its weight is how much each row or frame of it counts.
+  if (Role == "weight" && Short.size() == 2 && Short.front() == "batch")
+    Role = "";
   if (Role.empty())
     return {joined(Path, Name), "value"};
   Short.pop_back();

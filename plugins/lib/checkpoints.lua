@@ -116,7 +116,10 @@ function checkpoints.layers(rows, variant, left, most)
   local weights = rows:where("role == 'weight' and numel >= 1 and step is not null and "
     .. "match(dtype, 'float64|float32|float16|bfloat16')")
   weights = variant and weights:where { variant = variant } or weights:where("variant is null")
-  local from, to = weights:min("step"), weights:max("step")
+  -- A dump of some weights is no checkpoint.
+  local counts = weights:aggregate({ "step" }, { held = "count" })
+  counts = counts:where("held >= ?", 0.5 * (counts:max("held") or 0))
+  local from, to = counts:min("step"), counts:max("step")
   if not from or from == to then return nil end
   local norms = {}
   for row in rows:where { role = "value", step = to }:where("match(name, '*running_mean')"):slice(0, 5000):rows() do

@@ -32,6 +32,8 @@ TEST(TensorNamesTest, Roles) {
   EXPECT_EQ(split("blocks.1.attn.in"), "blocks.1.attn | input");
   EXPECT_EQ(split("mlp.act"), "mlp | output");
   EXPECT_EQ(split("head.bias"), "head | weight");
+  EXPECT_EQ(split("batch.weight"), "batch.weight | value");
+  EXPECT_EQ(split("batch.norm.weight"), "batch.norm | weight");
   EXPECT_EQ(split("head.lora_A.default.weight"),
             "head.lora_A.default | weight");
   EXPECT_EQ(split("attn.proj.grad"), "attn.proj | grad");
