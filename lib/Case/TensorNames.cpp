@@ -20,8 +20,19 @@ static bool isNumber(StringRef Text) {
   return !Text.empty() && all_of(Text, isDigit);
 }
 
+/// Whether a parameter of PyTorch's own recurrent layers and attention is
+/// called so: weight_ih_l0, bias_hh_l1_reverse, in_proj_weight.
+static bool isOfBuiltIn(StringRef Part) {
+  if (Part.consume_front("weight_") || Part.consume_front("bias_"))
+    return Part.starts_with("ih_l") || Part.starts_with("hh_l") ||
+           Part.starts_with("hr_l");
+  return Part == "in_proj_weight" || Part == "in_proj_bias";
+}
+
 /// Role of a name that ends in \p Part; empty when it names none.
 static StringRef roleOf(StringRef Part) {
+  if (isOfBuiltIn(Part))
+    return "weight";
   return StringSwitch<StringRef>(Part)
       .Cases("input", "inputs", "in", "input_args", "input_kwargs", "input")
       .Cases("output", "outputs", "out", "act", "acts", "output")

@@ -33,6 +33,10 @@ TEST(TensorNamesTest, Roles) {
   EXPECT_EQ(split("mlp.act"), "mlp | output");
   EXPECT_EQ(split("head.bias"), "head | weight");
   EXPECT_EQ(split("batch.weight"), "batch.weight | value");
+  EXPECT_EQ(split("lstm.weight_ih_l0"), "lstm | weight");
+  EXPECT_EQ(split("lstm.bias_hh_l1_reverse"), "lstm | weight");
+  EXPECT_EQ(split("lstm.weight_other"), "lstm.weight_other | value");
+  EXPECT_EQ(split("attn.in_proj_weight"), "attn | weight");
   EXPECT_EQ(split("batch.norm.weight"), "batch.norm | weight");
   EXPECT_EQ(split("head.lora_A.default.weight"),
             "head.lora_A.default | weight");
