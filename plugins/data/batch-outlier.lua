@@ -172,8 +172,8 @@ local function usual_size(list)
   return #list > 1 and math.sqrt(sum / (#list - 1)) or list[1] or 0
 end
 
---- What chance leaves of mean and deviation of a batch: their standard errors, from all batches together, since those of
---- two rows may lie together by chance. Rows are what is independent; the values within one need not be.
+--- What chance leaves of mean and deviation of a batch: their standard errors, from all batches together, since those
+--- of two rows may lie together by chance. Rows are what is independent; the values within one need not be.
 local function standard_errors(figures)
   local means, stds = {}, {}
   for _, one in ipairs(figures) do

@@ -300,10 +300,10 @@ end
 -- What gives out what a model says, by the name of a part.
 local GIVES_OUT = "*head*|*pred*|*class*|*logit*|*out*|*aux*|*score*|*regress*"
 
---- The module that holds all layers that stand still, if they come behind all that learn, none of these is in it, and it
---- is an output by its name beside another one that learns: one that no loss asks for, as a head of quality whose term is
---- left out. A frozen output lets the gradient through that the layers before it learn by; an idle one has nothing to do
---- with it, which shows only where something else gives out as well. Nil where there is none.
+--- The module that holds all layers that stand still, if they come behind all that learn, none of these is in it, and
+--- it is an output by its name beside another one that learns: one that no loss asks for, as a head of quality whose
+--- term is left out. A frozen output lets the gradient through that the layers before it learn by; an idle one has
+--- nothing to do with it, which shows only where something else gives out as well. Nil where there is none.
 ---@param states table[]  { layer, dead } in the order of the forward pass
 ---@return string?
 function freezing.idle_output(states)
@@ -713,8 +713,9 @@ function freezing.silent(layered, layer, share)
   return false
 end
 
---- Whether a share is that of the places of a kernel which meet nothing but padding, of a map that is no larger than they:
---- a line or two of three, of five, or all but the middle one, with up to a thirtieth less for what is logged beside it.
+--- Whether a share is that of the places of a kernel which meet nothing but padding, of a map that is no larger than
+--- they: a line or two of three, of five, or all but the middle one, with up to a thirtieth less for what is logged
+--- beside it.
 local function over_padding(share)
   for _, part in ipairs { 1 / 5, 1 / 3, 2 / 5, 5 / 9, 3 / 5, 2 / 3, 4 / 5, 8 / 9 } do
     if share <= 1.001 * part and share >= 29 / 30 * part then return true end

@@ -61,8 +61,8 @@ return {
     end
     local moment = precision.moments(case)
     if moment then
-      return skip(("weights in a format that rounds: %s is float32, so that 16-bit ones may be cast for the file"):format(
-        moment.name))
+      return skip(("weights in a format that rounds: %s is float32, so that 16-bit ones may be cast for the file")
+        :format(moment.name))
     end
     local layers = shares:where("layer is not null"):count() > 0
     if layers then shares, moved = shares:where("layer is not null"), moved:where("layer is not null") end

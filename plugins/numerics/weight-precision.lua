@@ -9,8 +9,8 @@
 --- Print `{p.dtype for p in optimizer.param_groups[0]["params"]}`.
 ---
 --- ## Known false positives
---- Checkpoints that are exported in bf16 from fp32 training; where their moments are in float32 nothing is said. Dumps of
---- a run with FSDP's mixed precision hold the cast copies.
+--- Checkpoints that are exported in bf16 from fp32 training; where their moments are in float32 nothing is said. Dumps
+--- of a run with FSDP's mixed precision hold the cast copies.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/amp.html keeps the weights in fp32

@@ -337,7 +337,8 @@ local function some_stand_still(case, run, rows, found, opt)
   if state.apart and all then
     says = "; the optimizer holds all parameters and has no moments for these"
   elseif state.apart and state.held then
-    says = ("; the optimizer holds %d of %d parameters or more, and has no moments for these"):format(state.held, found.weights)
+    says = ("; the optimizer holds %d of %d parameters or more, and has no moments for these"):format(state.held,
+      found.weights)
   end
   local resting = checkpoints.resting(found)
   -- Moments keep what came since the optimizer was made: none of them means none from the first step on.

@@ -13,8 +13,8 @@
 --- Which checkpoint is the last is told by its epoch, that has to be the last one of the settings; a best one may be
 --- older. Batches that are added up for an update, parts that learn in turn and optimizers that begin anew on purpose
 --- count fewer; where a setting speaks of these nothing is said, nor where the count is a third of the steps, a fourth
---- or another whole fraction. A log may count samples, tokens or frames, of which an update has many: nothing is said of
---- a count of less than a sixth of the steps, or of one that comes to them when multiplied by the batch size.
+--- or another whole fraction. A log may count samples, tokens or frames, of which an update has many: nothing is said
+--- of a count of less than a sixth of the steps, or of one that comes to them when multiplied by the batch size.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html

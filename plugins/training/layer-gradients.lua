@@ -17,9 +17,10 @@
 --- alone learns, nothing is said without the recorder's list. Layers named in a `freeze` setting of the config are left
 --- out, as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
 --- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole,
---- unless a checkpoint shows that the last layer gives out another number of values than a table has rows or columns, or
---- the module around the table has a gradient beyond the table's, as that of learned places. A layer that is logged by a
---- name that no parameter has is frozen as the list says of all parameters of its module.
+--- unless a checkpoint shows that the last layer gives out another number of values than a table has rows or columns,
+--- or the module around the table has a gradient beyond the table's, as that of learned places. A layer that is logged
+--- by a name that no parameter has is frozen as the list says of all parameters of its module. An output behind all that
+--- learns, beside another one that does, is one that no loss asks for.
 --- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
 --- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
 --- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,

@@ -180,7 +180,8 @@ return {
         .. "left out"):format(lists.first(still, 4)))
     end
 
-    local idle = #pushed == 0 and not flagged(still[1]) and not held.without(case, #still) and freezing.idle_output(states)
+    local idle = #pushed == 0 and not flagged(still[1]) and not held.without(case, #still)
+      and freezing.idle_output(states)
     if idle then
       return skip(("layers that the loss needs: %s alone stands still, an output behind all that learns"):format(idle))
     end
