@@ -386,7 +386,8 @@ end
 ---@return number
 local function without_units(case)
   local weights = case.tensors:where("(role == 'weight' or role == 'value') and variant is null and nonfinite == 0 "
-    .. "and match(dtype, '*float*') and not match(name, '*running_*|batch.*') and l2 is not null and step is not null")
+    .. "and match(dtype, '*float*') and l2 is not null and step is not null")
+    :where("not match(name, '*running_*|batch.*')")
   weights = weights:where { step = weights:max("step") or -1 }
   local all, elements, units_alone, of_units = 0, 0, 0, 0
   for row in weights:slice(0, 5000):rows() do

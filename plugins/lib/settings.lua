@@ -260,7 +260,8 @@ end
 function settings.schedule(case)
   return case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler.type|*scheduler_type|"
     .. "*scheduler._target_|*scheduler.class_path|*lr_decay_style') and not match(key, '*beta*|*noise*|*sigma*|"
-    .. "*temp*|*mask*|*kl_*|*drop*|*forcing*|*ema*|*eps*|*timestep*|*momentum*|*wd_*|*weight_decay*|*diffusion*|*aux*|*curric*|*batch*')"):first()
+    .. "*temp*|*mask*|*kl_*|*drop*|*forcing*|*ema*|*eps*|"
+    .. "*timestep*|*momentum*|*wd_*|*weight_decay*|*diffusion*|*aux*|*curric*|*batch*')"):first()
 end
 
 --- The largest learning rate that a config sets; the one in a checkpoint's optimizer is that of its step, and no plan.

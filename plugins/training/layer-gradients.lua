@@ -19,8 +19,8 @@
 --- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole,
 --- unless a checkpoint shows that the last layer gives out another number of values than a table has rows or columns,
 --- or the module around the table has a gradient beyond the table's, as that of learned places. A layer that is logged
---- by a name that no parameter has is frozen as the list says of all parameters of its module. An output behind all that
---- learns, beside another one that does, is one that no loss asks for.
+--- by a name that no parameter has is frozen as the list says of all parameters of its module. An output behind all
+--- that learns, beside another one that does, is one that no loss asks for.
 --- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
 --- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
 --- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,
