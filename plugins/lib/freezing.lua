@@ -116,26 +116,37 @@ local function backbone(case, flagged)
   return kept >= 0.5 * all
 end
 
+--- How many numbers are logged as a layer, by the norm of its weights over their root mean square; nil where that is
+--- not on record.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return number?
+local function numbers(layered, layer)
+  local own  = layered:where { layer = layer }:where("value > 0")
+  local norm = own:where { metric = "weight_norm" }:first()
+  local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
+  return size and (norm.value / size.value) ^ 2
+end
+
 --- Whether what is logged as a layer is one number, as a temperature.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@return boolean
 function freezing.one_number(layered, layer)
-  local own  = layered:where { layer = layer }:where("value > 0")
-  local norm = own:where { metric = "weight_norm" }:first()
-  local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
-  return size ~= nil and (norm.value / size.value) ^ 2 < 1.5
+  local count = numbers(layered, layer)
+  return count ~= nil and count < 1.5
 end
 
 --- Whether what is logged as a layer is no layer by itself: what is left beside a weight that is made of others (as the
---- bias of a layer whose weight is under `parametrizations`), or one number, as the bias of a critic, whose gradient is
---- exactly 0 where what is compared are differences.
+--- bias of a layer whose weight is under `parametrizations`), or a few numbers, as the bias of a critic, whose gradient
+--- is exactly 0 where what is compared are differences, or temperatures of heads that are at their clamp.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@return boolean
 function freezing.rest(layered, layer)
+  local count = numbers(layered, layer)
   return layered:where("starts_with(layer, ?)", layer .. ".parametrizations."):count() > 0
-    or freezing.one_number(layered, layer)
+    or count ~= nil and count < 6.5
 end
 
 local NORMS = "*norm*|bn|bn?|*.bn*|*_bn*|bn_*|ln_*|*.ln*"
@@ -159,6 +170,13 @@ function freezing.uncalled(layered)
     called, others = called + one, others + 1
     if one == 0 and not tonumber(parts[#parts]) then silent[parts[#parts]] = true end
     if name:lower():glob(NORMS) then norms_called, norms = norms_called + one, norms + 1 end
+  end
+  -- Where little learns, all that has weights is asked.
+  if others < 4 then
+    called, others = 0, 0
+    for name in layered:where { metric = "weight_norm" }:group("layer") do
+      called, others = called + (has[name] and 1 or 0), others + 1
+    end
   end
   -- A parameter by itself has no output.
   local most       = called >= 4 and called >= 0.8 * others
@@ -349,6 +367,10 @@ function freezing.follower(layered)
   return #follows > 0 and freezing.beside(follows, learns) and follows[1] or nil
 end
 
+-- What stands between two models that were trained apart, and is all that is trained to join them.
+local JOINS = "*projector*|*connector*|*merger*|*resampler*|*bridge*|*q_former*|*qformer*|*mapper*|*aligner*|"
+  .. "*perceiver*"
+
 --- Whether layers that were frozen at the start, by the recorder's list, learn later: they are released by and by, and
 --- those still frozen wait for their turn, or are to keep what they have. Nobody forgets a switch that is turned.
 ---@param case culprit.Case
@@ -449,6 +471,9 @@ function freezing.kept(case, states, flagged)
     factors = factors + ((other and named[other]) and 1 or 0)
   end
   if factors > 0 and factors == #learning then return "the base of low-rank pairs, which are all that learns" end
+  local joins = true
+  for _, layer in ipairs(learning) do joins = joins and layer:lower():glob(JOINS) end
+  if joins then return "models that were trained apart, which what learns joins" end
   local simplex = true
   for _, layer in ipairs(frozen) do simplex = simplex and equal_angles(case, layer) end
   return simplex and "classes at equal angles, which were set" or nil
@@ -819,6 +844,10 @@ function freezing.part(layered, layer, least, case)
   local own    = layered:where { layer = layer }
   local shares = own:where { metric = "unchanged_share" }:sort("step")
   if shares:count() == 0 or layer:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*|*pos|*pos.*|*pos_*|*position*") then
+    return nil
+  end
+  -- Rates that are learned have an entry for steps and layers that are not asked for.
+  if layer:lower():glob("*learning_rate*|*inner_lr*|*lrs|*alphas*") or (numbers(layered, layer) or 99) < 32 then
     return nil
   end
   local share = freezing.still(shares, own:where { metric = "update_ratio" }, least)

@@ -180,6 +180,12 @@ return {
         .. "left out"):format(lists.first(still, 4)))
     end
 
+    local rates = case.config:where("match(key, '*param_groups.*.lr') and number is not null")
+    if #pushed > 0 and (rates:max("number") or 0) > 0 and rates:where("number == 0"):count() > 0
+      and rates:distinct("number"):count() > 2 then
+      return skip(("layers whose rate is above zero: %s has a gradient, and a group of the optimizer a rate of 0")
+        :format(lists.first(pushed, 4)))
+    end
     local idle = #pushed == 0 and not flagged(still[1]) and not held.without(case, #still)
       and freezing.idle_output(states)
     if idle then

@@ -184,7 +184,7 @@ return {
           and not idle[i] and not idle_bias[one] then
           zero[#zero + 1] = one
           -- Of a matrix whose bias learns the inputs are zero, and not what it puts out.
-          if #shape > 1 and not (bias[i] and not bias[i].zero) and not member(all, bias, i) then
+          if #shape > 1 and one.row.numel > 8 and not (bias[i] and not bias[i].zero) and not member(all, bias, i) then
             matrices = matrices + 1
             one.at = i
           end
