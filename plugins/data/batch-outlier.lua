@@ -276,7 +276,10 @@ local function sizes_beside(dumped, target_name, input_name, least)
     local input = dumped:where { name = input_name, step = target.step, run = target.run, variant = target.variant }
       :first()
     local rows = target.shape and #target.shape >= 1 and target.shape[1] or 0
-    if input and rows >= 8 and rows <= 10000 and input.shape and #input.shape >= 2 and input.shape[1] == rows then
+    -- Shares of classes have a size by how many are mixed.
+    local shares = rows > 0 and target.min >= 0 and target.max <= 1
+      and math.abs(target.mean * target.numel / rows - 1) < 1e-3
+    if input and not shares and rows >= 8 and rows <= 10000 and input.shape and #input.shape >= 2 and input.shape[1] == rows then
       local list, said = {}, target:along(0, "rms")
       for row, given in ipairs(input:along(0, "rms")) do
         local own = said[row]
