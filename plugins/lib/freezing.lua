@@ -749,12 +749,12 @@ local function over_padding(share)
 end
 
 --- Whether a share of a layer's elements may be that of whole weights, by the sizes that dumps and checkpoints have:
---- not of a single one, nor where no few of several add up to it. Where they tell nothing it may, but for what is one
---- map by its name: that is a weight and a bias, which is a ninth of both at most where eight inputs come in. What lies
---- between are outputs that nobody asks for, as of a network for two frames that is asked about one, or places of a
---- kernel that meet nothing but padding.
+--- not of a single one, of vectors alone, nor where no few of several add up to it. Where they tell nothing it may, but
+--- for what is one map by its name: that is a weight and a bias, which is a ninth of both at most where eight inputs
+--- come in. What lies between are outputs that nobody asks for, as of a network for two frames that is asked about one,
+--- or places of a kernel that meet nothing but padding.
 local function of_whole_weights(case, layer, share)
-  local sizes, total, seen = {}, 0, {}
+  local sizes, total, seen, matrix = {}, 0, {}, false
   -- A weight that is made of another is called as that is, and its buffers begin where it does.
   local below = layer .. "."
   local of = case.tensors:where("name == ? or starts_with(name, ?) or layer == ? or starts_with(layer, ?)", layer,
@@ -769,6 +769,10 @@ local function of_whole_weights(case, layer, share)
     weights = case.tensors:where("role == 'weight' and variant is null")
       :where { layer = table.concat(rest, ".", 2) }
   end
+  -- Or a checkpoint has the model under a name: model_pos.shrink.
+  if weights:count() == 0 then
+    weights = case.tensors:where("role == 'weight' and variant is null and ends_with(layer, ?)", "." .. layer)
+  end
   -- Weights of other names, as those of a filter bank, stand in checkpoints alone.
   if weights:count() == 0 then
     weights = case.tensors:where("role == 'value' and variant is null and match(dtype, '*float*') and numel > 1 and "
@@ -781,8 +785,11 @@ local function of_whole_weights(case, layer, share)
     if not seen[own_name] then
       seen[own_name] = true
       sizes[#sizes + 1], total = row.numel, total + row.numel
+      matrix = matrix or #(row.shape or {}) > 1
     end
   end
+  -- Of a norm the gain or the offset may be left as it is, as behind features that are compared.
+  if #sizes > 0 and not matrix or #sizes == 0 and layer:lower():glob(NORMS) then return false end
   if #sizes == 0 then
     -- Decay may leave these out as well.
     if rest[#rest]:lower():glob("*conv*|*sampl*|*patch*|*stem*") and over_padding(share) then return false end

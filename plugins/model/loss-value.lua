@@ -375,6 +375,9 @@ local function broadcast_loss(x, y, value, only)
   return false
 end
 
+-- The part of a loss that is of the classes, by its name.
+local OF_CLASSES = "*loss_cls*|*cls_loss*|*loss_ce*|*ce_loss*|*cross_entropy*|*class_loss*|*loss_class*"
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -418,6 +421,9 @@ return {
     local aligned, squeezed = ctc(case, dumped, truth)
     judged = aligned > 0
     if squeezed then softmaxed, times = squeezed, 1 end
+    local terms = case.scalars:where("layer is null and finite(value) and match(name, '*loss_*|*_loss') and "
+      .. "not match(name, '*val*|*eval*|*test*|*scale*|*weight*|train_loss|total_loss|loss_total')")
+    local parts = terms:distinct("name")
     local all = dumped:where(outputs):where("zero_share is not null"):sort("step")
     for logits in (judged and all:slice(0, 0) or all):rows() do
       local here   = dumped:where { run = logits.run, step = logits.step, variant = logits.variant }
@@ -427,6 +433,11 @@ return {
       if not value and logits.step then
         local now = case.scalars:where { name = "loss", primary = true, step = logits.step }:first()
         value = now and now.value
+      end
+      -- Of a loss of several parts the one of the classes counts, and none where the log does not have it there.
+      if parts:count() >= 2 then
+        local own = logits.step and terms:where("match(name, ?)", OF_CLASSES):where { step = logits.step }:first()
+        value = own and own.value
       end
       local void  = labels and left_out(labels, ignore) or ignore
       local lag   = labels and moved(here, logits, labels, void) or 0
