@@ -769,8 +769,9 @@ local function of_whole_weights(case, layer, share)
     weights = case.tensors:where("role == 'weight' and variant is null")
       :where { layer = table.concat(rest, ".", 2) }
   end
-  -- Or a checkpoint has the model under a name: model_pos.shrink.
-  if weights:count() == 0 then
+  -- Or a checkpoint has the model under a name, as model_pos.shrink, where what is logged may have a norm besides.
+  local renamed = weights:count() == 0
+  if renamed then
     weights = case.tensors:where("role == 'weight' and variant is null and ends_with(layer, ?)", "." .. layer)
   end
   -- Weights of other names, as those of a filter bank, stand in checkpoints alone.
@@ -800,7 +801,7 @@ local function of_whole_weights(case, layer, share)
       or rest[#rest]:glob("conv|conv?|linear|linear?|fc|fc?|proj|*_proj|*filterbank*")
     return not (one_map and share > 1 / 9 and share < 8 / 9) or (settings.number(case, "weight_decay") or 0) > 0
   end
-  if #sizes == 1 then return false end
+  if #sizes == 1 then return renamed and share >= 8 / 9 end
   -- Dumps may hold a part of a weight; where nothing tells they are taken for whole, as those of checkpoints are.
   local own  = case.scalars:where { primary = true, layer = layer }:where("value > 0")
   local norm = own:where { metric = "weight_norm" }:first()
