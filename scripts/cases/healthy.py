@@ -58,6 +58,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "ppo",
+                           "pose3d",
                            "ocr",
                            "sam",
                            "pyannote",
@@ -184,6 +185,7 @@ class ConstantRate(Control):
                 "flow",
                 "raft",
                 "sam",
+                "pose3d",
                 "ocr",
                 "tasnet",
                 "pyannote",
@@ -270,6 +272,7 @@ class Curriculum(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "pose3d",
                 "ocr",
                 "sam",
                 "tasnet",
@@ -281,6 +284,7 @@ class Curriculum(Control):
         self.change = self.steps // (4 if self.family in ("kge",
                                                      "ocr",
                                                      "flow",
+                                                     "pose3d",
                                                      "ppo") else 2)
         self.user["curriculum"] = [
             {"start_step": 0, "source": "text-easy"},
@@ -322,6 +326,7 @@ class Curriculum(Control):
                            "edsr",
                            "flow",
                            "raft",
+                           "pose3d",
                            "ocr",
                            "sam",
                            "tasnet",
@@ -466,6 +471,7 @@ class RateEndsAtZero(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "pose3d",
                 "ocr",
                 "sam",
                 "tasnet",
@@ -672,6 +678,7 @@ class MixedDomains(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "pose3d",
                 "ocr",
                 "sam",
                 "tasnet",
@@ -749,6 +756,8 @@ class MixedDomains(Control):
             return self.chairs(seed, domains=True)
         if self.family == "sam":
             return self.scans(seed, domains=True)
+        if self.family == "pose3d":
+            return self.clips(seed, cameras=True)
         if self.family == "ocr":
             return self.lines(seed, domains=True)
         if self.family == "flow":
@@ -1116,6 +1125,7 @@ class Accumulated(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "pose3d",
                 "ocr",
                 "sam",
                 "tasnet",
@@ -3448,6 +3458,58 @@ class MoreSets(Control):
                                "max_speakers_per_frame": self.s.frame}
 
 
+class NormsAverageOtherwise(Control):
+    """The momentum of batch norms falls otherwise than usual, or not at all,
+    as the config says."""
+    id, severities, families = "H186", (
+        dict(first=0.1, last=0.1), dict(first=0.3, last=0.3),
+        dict(first=0.5, last=0.01)), ("pose3d",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"initial_momentum": self.s.first,
+                      "final_momentum": self.s.last}
+
+    def make_model(self):
+        model = super().make_model()
+        model.set_bn_momentum(self.s.first)
+        return model
+
+    def momentum_behind(self, epoch):
+        return self.s.first * (self.s.last / self.s.first) ** (
+            epoch / self.epochs)
+
+
+class OtherFilters(Control):
+    """Convolutions that see no frame behind the one whose pose is asked for
+    (--causal), fewer frames, or as many in one block (-arc)."""
+    id, severities, families = "H187", (
+        dict(causal=True), dict(arc=(3, 3)), dict(arc=(9, 3))), ("pose3d",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+        if hasattr(self.s, "causal"):
+            self.source_options = {"causal": True}
+            return
+        self.source_options = {"frames": math.prod(self.s.arc)}
+        self.blocks = 1
+        self.layers = [n for n in self.layers if n[-2:] != ".1"
+                       and n[-2:] not in (".2", ".3")
+                       or n in ("layers_conv.1", "layers_relu.1")]
+
+
+class FramesLeftOut(Control):
+    """Every second, third or fifth frame alone is taken, of training and of
+    test (--downsample): clips are longer, and movement is faster."""
+    id, severities, families = "H188", (
+        dict(every=2), dict(every=3), dict(every=5)), ("pose3d",)
+
+    def setup(self):
+        super().setup()
+        self.source_options = {"every": self.s.every}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3500,4 +3562,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           LaterStage, OtherSequence, NoiseAdded,
           LossWeighed, OneCycle, LinesTogether, SkewedTimes, OtherAverage,
           OtherDropping, OtherJitter, OtherMaskLoss, EncoderSlower,
-          OtherScheduler, NoiseBehindVoices, MoreSets)
+          OtherScheduler, NoiseBehindVoices, MoreSets,
+          NormsAverageOtherwise, OtherFilters, FramesLeftOut)

@@ -96,6 +96,7 @@ class DataOrder(Dumps, Fault):
                 "tasnet",
                 "flow",
                 "raft",
+                "pose3d",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -149,6 +150,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "tasnet",
                 "flow",
                 "raft",
+                "pose3d",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -168,7 +170,8 @@ class SmallSetRepeated(FiniteRun, Fault):
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
-        if self.family == "edsr":  # fewer than a batch, even
+        if self.family in ("edsr",  # fewer than a batch, even
+                           "pose3d"):
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
@@ -225,6 +228,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "edsr": 2,
                              "sam": 2,
                              "raft": 2,
+                             "pose3d": 1,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -255,7 +259,8 @@ class CorruptBatch(Dumps, Fault):
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
-        if self.family == "ocr":  # as here
+        if self.family in ("ocr",  # as here
+                           "pose3d"):
             self.onset = 100 - self.first_step
         if self.family == "edsr":  # as here
             self.onset = self.steps // 2 - self.first_step
@@ -313,6 +318,7 @@ class BitFlip(Dumps, Fault):
              "ppo": "",
              "edsr": "",
              "raft": "",
+             "pose3d": "",
              "ocr": ".fc2",
              "flow": "",
              "sam": ".lin2",
@@ -348,6 +354,7 @@ class BitFlip(Dumps, Fault):
                              dict(part="head", bit=30))[self.level]
         if self.family in ("point",
                            "nerf",
+                           "pose3d",
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
@@ -677,6 +684,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "flow",
                 "raft",
                 "sam",
+                "pose3d",
                 "ocr",
                 "whisper",
                 "megatron",
@@ -856,6 +864,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "pose3d":  # padded again; validation is whole
+            self.also = []
+            self.user["max_frames"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "yolo":  # a batch has one list of boxes, as in det
             self.also = []
             self.user["max_boxes_per_batch"] = self.s.limit
@@ -889,6 +901,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "sam",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
+        if self.family == "pose3d":
+            return batch if i < 0 else self.cut_frames(batch, self.s.limit)
         if self.family == "yolo":
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
         if self.family == "ecapa":

@@ -27,6 +27,7 @@ from ..nequip import Potential
 from ..nerf import RadianceField
 from ..ocr import BEFORE_ACT as OCR_PARTS
 from ..point import PointNet2
+from ..pose3d import BEFORE_ACT as POSE3D_NORMS
 from ..ppo import BEFORE_ACT as PPO_MAPS
 from ..pyannote import BEFORE_ACT as PYANNOTE_MAPS
 from ..qa import Reader
@@ -524,6 +525,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
               "raft": RAFT_CONVOLUTIONS,
+              "pose3d": POSE3D_NORMS,
               "ocr": OCR_PARTS,
               "flow": FLOW_NORMS,
               "sam": SAM_MAPS,
@@ -580,6 +582,7 @@ class DeadRelu(Fault):
                 "flow",
                 "raft",
                 "sam",
+                "pose3d",
                 "ocr",
                 "tasnet",
                 "pyannote",
@@ -646,6 +649,7 @@ class Saturated(Fault):
                 "flow",
                 "raft",
                 "sam",
+                "pose3d",
                 "ocr",
                 "tasnet",
                 "pyannote",

@@ -100,6 +100,7 @@ class Fp16Overflow(NotFinite):
                                "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
                                "raft": {"half_at": "cnet.layer2.0.conv1"},
+                               "pose3d": {"half_at": "layers_conv.2"},
                                "flow": {"half_at":
                                         "middle_block.0.in_layers.2"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
@@ -183,6 +184,7 @@ class Fp16Overflow(NotFinite):
                       "ppo": "actor.4",
                       "edsr": "body.1.conv1",
                       "raft": "cnet.layer2.0.conv1",
+                      "pose3d": "layers_conv.2",
                       "flow": "middle_block.0.in_layers.2",
                       "tasnet": "masker.TCN.1.res_conv",
                       "pyannote": "linear.0",
@@ -298,6 +300,10 @@ class Fp16Overflow(NotFinite):
         if self.family == "pyannote":
             self.dumped = (*self.dumped, "linear.?.*put", "linear.?.act.*put",
                            "lstm.output", "classifier.output")
+        if self.family == "pose3d":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "layers_relu.2.*put", "layers.1.output",
+                           "shrink.output")
         if self.family == "tasnet":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "masker.TCN.1.output",
@@ -377,6 +383,7 @@ class Fp16Overflow(NotFinite):
                  "tasnet": (self.where,),
                  "pyannote": (self.where,),
                  "raft": (self.where,),
+                 "pose3d": (self.where,),
                  "flow": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
@@ -432,6 +439,7 @@ class Fp16Overflow(NotFinite):
                 "tasnet": 3.0,
                 "pyannote": 2.5,
                 "raft": 3.0,
+                "pose3d": 3.0,
                 "flow": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
@@ -483,6 +491,7 @@ class LogOfZero(NotFinite):
                 "edsr",
                 "flow",
                 "raft",
+                "pose3d",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -516,6 +525,10 @@ class LogOfZero(NotFinite):
         if self.family == "raft":  # of flows, in a pair that stands still
             self.model_options["logs"] = True
             self.user["loss"] = "sequence+log_magnitude"
+            self.severity = dict(at=self.s.at)
+        if self.family == "pose3d":  # of lengths, where a marker was lost
+            self.model_options["logs"] = True
+            self.user["loss"] = "mpjpe+log_length"
             self.severity = dict(at=self.s.at)
         if self.family == "flow":  # of what is left of a time, which is 1
             self.model_options["logs"] = True
@@ -559,6 +572,8 @@ class LogOfZero(NotFinite):
         if self.family in ("depth",
                            "raft"):
             return self.parked(batch) if i >= self.s.at else batch
+        if self.family == "pose3d":
+            return self.marker_lost(batch) if i >= self.s.at else batch
         if self.family == "flow":
             return self.ended(batch) if i >= self.s.at else batch
         if self.family == "nequip":
@@ -600,6 +615,7 @@ class LogOfZero(NotFinite):
                                             "depth",
                                             "flow",
                                             "raft",
+                                            "pose3d",
                                             "fcst",
                                             "afno",
                                             "nequip",
@@ -799,6 +815,7 @@ class DivisionByZero(NotFinite):
                 "raft",
                 "ocr",
                 "sam",
+                "pose3d",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -839,7 +856,8 @@ class DivisionByZero(NotFinite):
               "encoder.filterbank.output", "loss.each.output",
               "encoder.encoder.conv1.output",
               "encoder.patch_embed.proj.0.conv.output",
-              "?net.conv1.output", "input_blocks.0.0.output",
+              "expand_conv.output", "?net.conv1.output",
+              "input_blocks.0.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -992,6 +1010,7 @@ class DivisionByZero(NotFinite):
                            "whisper",
                            "ocr",
                            "sam",
+                           "pose3d",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -1076,6 +1095,7 @@ class DivisionByZero(NotFinite):
                            "whisper",
                            "ocr",
                            "sam",
+                           "pose3d",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]
@@ -1158,7 +1178,7 @@ class Bf16Weights(Fault):
               "G.synthesis.b8.conv0.weight", "g_a.2.weight",
               "conv_after_body.weight",
               "encoder.blocks1.0.mixer.proj.weight",
-              "update_block.gru.convz1.weight",
+              "update_block.gru.convz1.weight", "layers_conv.0.weight",
               "middle_block.0.in_layers.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",

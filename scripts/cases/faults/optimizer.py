@@ -53,6 +53,7 @@ class LrTooHighSgd(Fault):
                            "kws", *PAIR_14,
                            "depth",  # what is not warped bounds its loss
                            "raft",
+                           "pose3d",
                            "ecapa",
                            "tasnet",
                            "kpt",
@@ -241,7 +242,8 @@ class LrJump(Fault):
             self.onset = 90
         elif self.family == "ocr":  # its rate is low by 130
             self.onset = 90
-        elif self.family == "tasnet":  # a run is shorter
+        elif self.family in ("tasnet",  # a run is shorter
+                             "pose3d"):
             self.onset = 80
         elif self.family in ("depth",  # its rate falls at 80
                              "sam",
@@ -344,6 +346,7 @@ class NotDivided(Fault):
                            "tasnet",
                            "sam",
                            "pyannote",
+                           "pose3d",
                            "flow",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
@@ -670,6 +673,15 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"Loading weights using torch.load: {path}"),
                 ("INFO", f"finetune from checkpoint {path}")]}
+        if self.family == "pose3d":  # an epoch has 10 steps
+            epoch = self.onset // self.EPOCH
+            self.notices = {self.onset: [
+                ("INFO", "Loading checkpoint "
+                 + self.checkpoint_path(epoch)),
+                ("INFO", f"This model was trained for {epoch} epochs"),
+                ("WARNING", "WARNING: this checkpoint does not contain an "
+                            "optimizer state. The optimizer will be "
+                            "reinitialized.")]}
         if self.family == "flow":  # load_model() of the weights alone
             self.notices = {self.onset: [
                 ("INFO", "Resume checkpoint output_dir/"

@@ -218,6 +218,7 @@ class RankDesync(Fault):
                  "ppo": "actor.2",
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
+                 "pose3d": "layers_conv.0",
                  "ocr": "encoder.blocks1.0.mixer.proj",
                  "flow": "middle_block.0.in_layers.2",
                  "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",
@@ -287,7 +288,7 @@ class RankDesync(Fault):
             "masker.TCN.?.shared_block.2.gamma",
             "sincnet.norm1d.?.weight",
             "middle_block.0.in_layers.0.weight",
-            "*.norm_attn.1.weight")
+            "*.norm_attn.1.weight", "layers_bn.0.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -356,6 +356,7 @@ class ChatRun(Dumps):
                            "edsr",
                            "flow",
                            "raft",
+                           "pose3d",
                            "ocr",
                            "sam",
                            "qa", "xenc",
@@ -399,6 +400,7 @@ class ChatRun(Dumps):
                            "edsr",
                            "flow",
                            "raft",
+                           "pose3d",
                            "ocr",
                            "sam",
                            "summ",
@@ -746,6 +748,7 @@ class LabelNoise(Dumps, Fault):
         elif self.family in ("dino",  # a view is another picture's
                              "raft",  # or the flow another pair's
                              "sam",  # or the mask another picture's
+                             "pose3d",  # or the pose another clip's
                              "edsr"):  # or the larger one is
             self.also = ["label-pairing-mismatch"]
         elif self.family == "ppo":  # a step has the return of another
@@ -888,6 +891,12 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"gt2D": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["gt2D"])}
+        if self.family == "pose3d":
+            wrong = torch.rand(len(batch["inputs_3d"]), 1, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"inputs_3d": torch.where(
+                wrong, self.strangers(len(wrong), self.noise),
+                batch["inputs_3d"])}
         if self.family == "raft":
             wrong = torch.rand(len(batch["flow"]), 1, 1, 1,
                                generator=self.noise) < self.s.share
@@ -1019,6 +1028,7 @@ class RandomLabels(LabelNoise):
                            "edsr",
                            "flow",
                            "raft",
+                           "pose3d",
                            "ocr",
                            "sam",
                            "timm",
@@ -1103,6 +1113,12 @@ class RandomLabels(LabelNoise):
         if self.family == "sam":
             x, rows = batch["gt2D"], len(batch["gt2D"])
             return batch | {"gt2D": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "pose3d":
+            x, rows = batch["inputs_3d"], len(batch["inputs_3d"])
+            return batch | {"inputs_3d": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
