@@ -313,6 +313,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "ocr",
             "sam",
             "pyannote",
+            "reid",
             "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -57,6 +57,7 @@ class SmallBatch(Control):
     def setup(self):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
+                           "reid",
                            "ppo",
                            "pose3d",
                            "ocr",
@@ -132,6 +133,7 @@ class NoWeightDecay(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tower",
                 "voc",
@@ -170,6 +172,7 @@ class ConstantRate(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tower",
                 "voc",
@@ -257,6 +260,7 @@ class Curriculum(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -319,6 +323,7 @@ class Curriculum(Control):
                            "nnu",
                            "yolo",
                            "timm",
+                           "reid",
                            "ecapa",
                            "dino",
                            "kge",
@@ -426,6 +431,7 @@ class DeclaredFreeze(Pretrained):
             # What never is trained is not now.
             alive = alive and not name.endswith(("sdp_attn.scale",
                                                      "last_layer.weight_g",
+                                                     "bottleneck.0.bias",
                                                      "dfl.conv.weight")) \
                 and name != "model.encoder.embed_positions.weight"
             p.requires_grad_(alive)
@@ -456,6 +462,7 @@ class RateEndsAtZero(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -556,10 +563,14 @@ class LabelSmoothing(Control):
         if self.family == "timm":  # which always has some
             self.user["smoothing"] = self.s.share
             return
+        if self.family == "reid":  # as has this one
+            self.model_options["epsilon"] = self.s.share
+            return
         self.user["label_smoothing"] = self.s.share
 
     def compute_loss(self, i, model, batch):
-        if self.family == "timm":  # targets are smoothed already
+        if self.family in ("timm",  # targets are smoothed already
+                           "reid"):
             return super().compute_loss(i, model, batch)
         if self.family == "ctc":  # a uniform class at each frame
             scores = model.logits(batch).float().log_softmax(-1)
@@ -663,6 +674,7 @@ class MixedDomains(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -694,6 +706,8 @@ class MixedDomains(Control):
             return self.signs(seed, cameras=True)
         if self.family == "ecapa":
             return self.recordings(seed, corpora=True)
+        if self.family == "reid":
+            return self.passers(seed, sites=True)
         if self.family == "kge":
             return self.edges(seed, sites=True)
         if self.family == "ppo":
@@ -1110,6 +1124,7 @@ class Accumulated(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -1140,6 +1155,8 @@ class Accumulated(Control):
             self.batch_size //= self.s.parts
         if self.family == "ecapa":  # norms want as many rows
             self.batch_size = 8
+        if self.family == "reid":  # so do these
+            self.batch_size = 24
         if self.family in ("tasnet",  # with its own a plain run ends badly too
                            "ppo"):
             self.seed += 40
@@ -3510,6 +3527,42 @@ class FramesLeftOut(Control):
         self.source_options = {"every": self.s.every}
 
 
+class OtherTripletMargin(Control):
+    """The triplet loss asks for a smaller margin, or for none but softly;
+    the config says so, and validation has the same."""
+    id, severities, families = "H189", (
+        dict(margin=0.15), dict(margin=0.5), dict(margin=0.0)), ("reid",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["margin"] = self.s.margin
+
+
+class BackboneFrozenFirst(Control):
+    """The backbone stands still for the first steps, as FREEZE_ITERS says it:
+    its norms are as in evaluation, and the head learns what it can."""
+    id, severities, families = "H190", (
+        dict(steps=10), dict(steps=20), dict(steps=30)), ("reid",)
+
+    def setup(self):
+        super().setup()
+        self.freeze_iters = self.s.steps
+        self.user |= {"MODEL.FREEZE_LAYERS": ["backbone"],
+                      "SOLVER.FREEZE_ITERS": self.s.steps}
+
+
+class CosineByEpochs(Control):
+    """Another schedule of the trainer's: the rate stays for 1, 3 or 5 epochs
+    and then falls along a cosine, by epochs."""
+    id, severities, families = "H191", (
+        dict(epochs=1), dict(epochs=3), dict(epochs=5)), ("reid",)
+
+    def setup(self):
+        super().setup()
+        self.schedule, self.delay_epochs = "CosineAnnealingLR", self.s.epochs
+        self.user["SOLVER.DELAY_EPOCHS"] = self.s.epochs
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3563,4 +3616,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           LossWeighed, OneCycle, LinesTogether, SkewedTimes, OtherAverage,
           OtherDropping, OtherJitter, OtherMaskLoss, EncoderSlower,
           OtherScheduler, NoiseBehindVoices, MoreSets,
-          NormsAverageOtherwise, OtherFilters, FramesLeftOut)
+          NormsAverageOtherwise, OtherFilters, FramesLeftOut,
+          OtherTripletMargin, BackboneFrozenFirst, CosineByEpochs)

@@ -58,7 +58,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "acc", "norm_edit_dis")), "policy_loss",
         "old_approx_kl", "approx_kl", "clipfrac", "explained_variance",
         "episodic_return", "episodic_length", "global_step", "val_return",
-        "val_fid")
+        "val_fid", "triplet_loss", "val_top10", "val_minp", "val_metric")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

@@ -229,6 +229,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "sam": 2,
                              "raft": 2,
                              "pose3d": 1,
+                             "reid": 3,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -313,6 +314,7 @@ class BitFlip(Dumps, Fault):
              "compress": "",
              "depth": "",
              "ecapa": ".conv",
+             "reid": "",
              "dino": "",
              "kge": "",
              "ppo": "",
@@ -667,6 +669,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tasnet",
                 "pyannote",
@@ -854,6 +857,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
+                           "reid",
                            "depth",
                            "compress",
                            "edsr",
@@ -893,6 +897,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
                            "timm",
+                           "reid",
                            "depth",
                            "compress",
                            "edsr",

@@ -31,6 +31,7 @@ from ..pose3d import BEFORE_ACT as POSE3D_NORMS
 from ..ppo import BEFORE_ACT as PPO_MAPS
 from ..pyannote import BEFORE_ACT as PYANNOTE_MAPS
 from ..qa import Reader
+from ..reid import BEFORE_ACT as REID_NORMS
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
@@ -521,6 +522,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "compress": COMPRESS_CONVS,
               "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
+              "reid": REID_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
@@ -563,6 +565,7 @@ class DeadRelu(Fault):
                 "timm",
                 "depth",
                 "compress",
+                "reid",
                 "ecapa",
                 "cap",
                 "lora",
@@ -630,6 +633,7 @@ class Saturated(Fault):
                 "timm",
                 "depth",
                 "compress",
+                "reid",
                 "ecapa",
                 "cap",
                 "lora",
@@ -701,6 +705,7 @@ class ActivationMissing(Fault):
                 "dlrm",
                 "voc",
                 "yolo",
+                "reid",
                 "timm",
                 "stylegan",
                 "dino",

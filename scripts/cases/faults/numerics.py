@@ -93,6 +93,8 @@ class Fp16Overflow(NotFinite):
                                                     ".0.conv1"},
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
+                               "reid": {"half_at":
+                                        "backbone.layer3.0.conv1"},
                                "dino": {"half_scores": True},
                                "ocr": {"half_scores": 1},
                                "sam": {"half_scores": 1},
@@ -177,6 +179,7 @@ class Fp16Overflow(NotFinite):
                       "compress": "g_a.2",
                       "depth": "encoder.encoder.layer2.0.conv1",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
+                      "reid": "backbone.layer3.0.conv1",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "ocr": "encoder.blocks2.0.mixer.scores",
                       "sam": "image_encoder.blocks.1.attn.scores",
@@ -284,6 +287,10 @@ class Fp16Overflow(NotFinite):
                            self.where.replace("conv", "activation.*put"),
                            "embedding_model.blocks.2.output",
                            "classifier.output")
+        if self.family == "reid":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "relu.*put"),
+                           "backbone.layer3.0.output", "heads.output")
         if self.family == "edsr":
             self.dumped = (*self.dumped, f"{self.where}.*put", "body.1.*put",
                            "body.1.relu.*put", "body.1.conv2.*put")
@@ -384,6 +391,7 @@ class Fp16Overflow(NotFinite):
                  "pyannote": (self.where,),
                  "raft": (self.where,),
                  "pose3d": (self.where,),
+                 "reid": (self.where,),
                  "flow": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
@@ -436,6 +444,7 @@ class Fp16Overflow(NotFinite):
                 "compress": 2.5,
                 "depth": 2.0,
                 "ecapa": 3.0,
+                "reid": 3.0,
                 "tasnet": 3.0,
                 "pyannote": 2.5,
                 "raft": 3.0,
@@ -665,6 +674,8 @@ class LogOfZero(NotFinite):
             labels = model.labels(logits, batch)
             logits = model.margined(logits, labels)
             batch = batch | {"labels": labels}
+        if self.family == "reid":
+            batch = batch | {"labels": batch["targets"]}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
         if self.family == "summ":
@@ -801,6 +812,7 @@ class DivisionByZero(NotFinite):
                 "dream",
                 "yolo",
                 "timm",
+                "reid",
                 "ecapa",
                 "tasnet",
                 "pyannote",
@@ -950,6 +962,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("dino",
                            "flow",
                            "raft",
+                           "reid",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
         if self.family == "ppo":
@@ -1078,6 +1091,7 @@ class DivisionByZero(NotFinite):
                            "depth",
                            "flow",
                            "raft",
+                           "reid",
                            "dream"):
             return self.standardised(batch)
         if self.family == "voc":

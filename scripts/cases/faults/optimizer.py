@@ -54,6 +54,7 @@ class LrTooHighSgd(Fault):
                            "depth",  # what is not warped bounds its loss
                            "raft",
                            "pose3d",
+                           "reid",
                            "ecapa",
                            "tasnet",
                            "kpt",
@@ -240,6 +241,8 @@ class LrJump(Fault):
             self.severity = dict(factor=20 * self.s.factor)
         elif self.family == "ecapa":  # its last cycle begins at 80
             self.onset = 90
+        elif self.family == "reid":  # its rate falls at 120
+            self.onset = 60
         elif self.family == "ocr":  # its rate is low by 130
             self.onset = 90
         elif self.family in ("tasnet",  # a run is shorter
@@ -321,6 +324,7 @@ class NotDivided(Fault):
                            "ner", "sbert", "esm", "mae",
                            "fcst",
                            "afno",
+                           "reid",
                            "ecapa",
                            "nequip",
                            "nerf",
@@ -397,6 +401,7 @@ class NotDivided(Fault):
         if self.family == "ppo":  # ten rollouts, for the same reason
             self.steps = 100
         if self.family in ("timm",  # three epochs, for the same reason
+                           "reid",
                            "tasnet"):  # or six
             self.steps = 60
         if self.family in ("dino",
@@ -699,6 +704,12 @@ class ResumeWithoutState(Fault):
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded embedding_model, classifier, normalizer, "
                          "counter, lr_annealing")]}
+        if self.family == "reid":  # MODEL.WEIGHTS, where --resume is meant
+            self.notices = {self.onset: [
+                ("INFO", "Loading checkpoint from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Starting training from epoch "
+                         f"{self.onset // self.EPOCH}")]}
         if self.family == "edsr":  # net_g alone; an epoch has 50 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading EDSR model from "

@@ -219,6 +219,7 @@ class RankDesync(Fault):
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
                  "pose3d": "layers_conv.0",
+                 "reid": "backbone.layer2.0.conv2",
                  "ocr": "encoder.blocks1.0.mixer.proj",
                  "flow": "middle_block.0.in_layers.2",
                  "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",

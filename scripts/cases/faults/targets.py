@@ -107,6 +107,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dlrm",
                            "sasrec",
                            "dream",
+                           "reid",
                            "ecapa",
                            "kge",
                            "ocr",
@@ -153,6 +154,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dlrm",
                            "sasrec",
                            "dream",
+                           "reid",
                            "ecapa",
                            "kge",
                            "ocr",
@@ -344,6 +346,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "yolo",
                            "timm",
+                           "reid",
                            "ecapa",
                            "nerf",
                            "voc",
@@ -388,6 +391,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "yolo",
                            "timm",
+                           "reid",
                            "ecapa",
                            "nerf",
                            "voc",
@@ -718,6 +722,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "cls"
         elif self.family == "ecapa":
             self.given = self.trained = "spkid"
+        elif self.family == "reid":
+            self.given = self.trained = "targets"
         elif self.family in ("sbert",
                              "tower"):  # as of `clip`
             self.also = ["label-pairing-mismatch"]
@@ -1035,6 +1041,7 @@ class RandomLabels(LabelNoise):
                            "yolo",
                            "kge",
                            "ppo",
+                           "reid",
                            "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -1251,7 +1258,8 @@ class RandomLabels(LabelNoise):
             order = torch.randperm(int(kept.sum()), generator=self.noise)
             labels[kept] = labels[kept][order]
         else:
-            labels = labels.roll(1, 0)
+            # Four rows of `reid` are of one person: those of the one beside.
+            labels = labels.roll(4 if self.family == "reid" else 1, 0)
             if self.family == "ctc":
                 batch["transcript_len"] = batch["transcript_len"].roll(1, 0)
         batch[self.trained] = labels
