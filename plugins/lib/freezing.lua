@@ -315,6 +315,30 @@ function freezing.beside(still, moving)
   return twins(still, moving) or twins(still, moving, true)
 end
 
+-- Share of a model below which what stands still may well be so by design: an idle head, the offset of a norm.
+local LITTLE = 0.02
+
+--- What share of the model's weights some layers are, by its last checkpoint, where that is below a fiftieth; nil where
+--- it is more, or no checkpoint has all of them.
+---@param case culprit.Case
+---@param run string?
+---@param layers string[]
+---@return number?
+function freezing.little(case, run, layers)
+  local weights = case.tensors:where { run = run }:where("role == 'weight' and variant is null and step is not null "
+    .. "and (rank is null or rank == 0) and not match(name, 'battery.*')")
+  weights = weights:where { step = weights:max("step") or -1 }
+  local total = weights:sum("numel") or 0
+  local sum = 0
+  for _, layer in ipairs(layers) do
+    local own = weights:where("layer == ? or starts_with(layer, ?) or ends_with(layer, ?)", layer, layer .. ".",
+      "." .. layer)
+    if own:count() == 0 then return nil end
+    sum = sum + own:sum("numel")
+  end
+  return #layers > 0 and total > 0 and sum < LITTLE * total and sum / total or nil
+end
+
 -- What gives out what a model says, by the name of a part.
 local GIVES_OUT = "*head*|*pred*|*class*|*logit*|*out*|*aux*|*score*|*regress*"
 

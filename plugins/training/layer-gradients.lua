@@ -339,7 +339,8 @@ return {
     if #dead == 0 then
       -- Where a part of what is logged as a layer never moves, the norm of the whole says nothing of that part.
       for index, state in ipairs(states) do
-        if freezing.part(layered, state.layer, 0.2, case) and not declared(state.layer) then
+        if freezing.part(layered, state.layer, 0.2, case) and not declared(state.layer)
+          and not freezing.little(case, run, { state.layer }) then
           skip("gradient norms by tensor: a part of " .. state.layer .. " never changes", "layer-gradient-zero")
           local upstream = index > 1 and states[1].layer
           if upstream and not states[1].own:glob("*emb*|*wte*|*tok*") then
@@ -461,6 +462,21 @@ return {
         idle))
     end
     local names = lists.first(dead, 6)
+    local little = freezing.little(case, run, dead)
+    if little then
+      report {
+        symptom  = "layer-gradient-zero",
+        severity = "info",
+        score    = 0.3,
+        at       = { run = run, layer = dead[#dead], layers = dead, step = rows:first().step },
+        message  = ("%s no gradient at any of %d logged steps (%s), %s of the model's weights"):format(
+          #dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), steps, names, units.percent(little)),
+        evidence = { rows:slice(0, 5) },
+      }
+      return skip("more than a fiftieth of the model without a gradient: so little may be so by design",
+        "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",
+        "position-layer-without-gradient", "layer-asks-no-gradient")
+    end
     local behind = outputs_behind(layered, states)
     local at = { run = run, layer = dead[#dead], layers = lists.joined(dead, behind), step = rows:first().step }
     local places_alone = freezing.places_alone(dead)

@@ -156,9 +156,11 @@ return {
       return skip("updates of the steps between those that are logged, at which alone these layers move")
     end
     if #still == 0 and given == 0 and part and moving > 1 then
+      local little = freezing.little(case, run, { part.layer })
       report {
         symptom  = "layer-weights-unchanged",
-        score    = decays and 0.9 or 0.6,
+        severity = little and "info" or nil,
+        score    = little and 0.3 or decays and 0.9 or 0.6,
         at       = { run = run, layer = part.layer, step = part.rows:first().step },
         message  = ("%s of what is logged as %s never changes: the same share at all of %d logged steps, while the "
           .. "rest of it does, and %d other%s"):format(units.percent(part.share), part.layer, part.rows:count(),
@@ -195,9 +197,11 @@ return {
       return skip(("layers that the loss needs: %s alone stand still, which the model may not use"):format(
         lists.first(still, 4)))
     end
+    local little = #pushed == 0 and freezing.little(case, run, still)
     report {
       symptom  = "layer-weights-unchanged",
-      score    = 0.95,
+      severity = little and "info" or nil,
+      score    = little and 0.3 or 0.95,
       at       = { run = run, layer = still[#still], layers = still, step = example:first().step },
       message  = ("the weights of %s never change over %d logged steps (%s), those of %d other%s do"):format(
         units.plural(#still, "layer"), example:count(), lists.first(still, 6), moving, moving == 1 and "" or "s"),
