@@ -24,9 +24,11 @@ static bool isNumber(StringRef Text) {
 /// called so: weight_ih_l0, bias_hh_l1_reverse, in_proj_weight.
 static bool isOfBuiltIn(StringRef Part) {
   if (Part.consume_front("weight_") || Part.consume_front("bias_"))
-    return Part.starts_with("ih_l") || Part.starts_with("hh_l") ||
-           Part.starts_with("hr_l");
-  return Part == "in_proj_weight" || Part == "in_proj_bias";
+    return Part == "ih" || Part == "hh" || Part.starts_with("ih_l") ||
+           Part.starts_with("hh_l") || Part.starts_with("hr_l");
+  return Part == "in_proj_weight" || Part == "in_proj_bias" ||
+         Part == "q_proj_weight" || Part == "k_proj_weight" ||
+         Part == "v_proj_weight";
 }
 
 /// Role of a name that ends in \p Part; empty when it names none.

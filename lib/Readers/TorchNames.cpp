@@ -184,6 +184,13 @@ static std::optional<Owners> ownersByDecay(const Weights &All, size_t FirstGroup
   return Known;
 }
 
+/// Whether no other of \p All has the shape of \p T.
+static bool isAlone(const Weights &All, const FoundTensor &T) {
+  return llvm::count_if(All, [&](const FoundTensor *Other) {
+           return Other->Record.Data.Shape == T.Record.Data.Shape;
+         }) == 1;
+}
+
 /// Names of the weights, one a parameter of the optimizer number \p Number,
 /// empty where it cannot be told.
 static std::vector<std::string> weightsOf(int Number,
@@ -199,9 +206,15 @@ static std::vector<std::string> weightsOf(int Number,
   std::optional<Owners> Known;
   if (Optimizer.Groups.size() == 2)
     Known = ownersByDecay(All, Optimizer.Groups.front(), *Moments);
-  // One group, or some of neighbouring parts, are in the model's order.
-  if (Owners Out; !Known && appendOwners(All, *Moments, Out))
+  // One group is in the model's order. Of several that are not decay's it is
+  // not known which comes first: a shape that no other weight has tells.
+  if (Owners Out; !Known && appendOwners(All, *Moments, Out)) {
+    if (Optimizer.Groups.size() > 1)
+      for (const FoundTensor *&Owner : Out)
+        if (Owner && !isAlone(All, *Owner))
+          Owner = nullptr;
     Known = Out;
+  }
   std::vector<std::string> Out;
   for (const FoundTensor *T : Known.value_or(Owners()))
     Out.push_back(T ? T->Path : std::string());

@@ -52,9 +52,9 @@ struct FoundTensor {
 
 /// Gives the tensors \p Found their layers and roles. The state of parameter
 /// 5 is of the layer of the sixth weight if the optimizer tells names or, if
-/// there are as many weights as parameters and all shapes agree, when its
-/// groups follow the model, or are two of which one has the matrices and one
-/// the vectors, places and tokens. Of fewer parameters those are told whose
+/// there are as many weights as parameters and all shapes agree, when it has
+/// one group, or two of which one has the matrices and one the vectors, places
+/// and tokens; of other groups by a shape that one weight alone has. Of fewer parameters those are told whose
 /// shapes leave no choice. Else the layer of a state stays its path.
 void nameLayers(std::vector<FoundTensor> &Found,
                 llvm::ArrayRef<OptimizerNames> Optimizers);

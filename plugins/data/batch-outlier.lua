@@ -277,9 +277,10 @@ local function sizes_beside(dumped, target_name, input_name, least)
       :first()
     local rows = target.shape and #target.shape >= 1 and target.shape[1] or 0
     -- Shares of classes have a size by how many are mixed.
-    local shares = rows > 0 and target.min >= 0 and target.max <= 1
+    local shares = rows > 0 and target.min and target.mean and target.min >= 0 and target.max <= 1
       and math.abs(target.mean * target.numel / rows - 1) < 1e-3
-    if input and not shares and rows >= 8 and rows <= 10000 and input.shape and #input.shape >= 2 and input.shape[1] == rows then
+    if input and not shares and rows >= 8 and rows <= 10000 and input.shape and #input.shape >= 2
+      and input.shape[1] == rows then
       local list, said = {}, target:along(0, "rms")
       for row, given in ipairs(input:along(0, "rms")) do
         local own = said[row]
@@ -340,7 +341,7 @@ return {
       -- A held-out batch, dumped without a step, is none of those that were trained on.
       :where("not match(name, 'battery.*') and step is not null"):sort("step")
     local judged = false
-    for _, name, batches in dumped:group("run", "name") do -- another run may have other data
+    for run, name, batches in dumped:group("run", "name") do -- another run may have other data
       local enough = batches:distinct("step"):count() >= case.options.min_batches
       judged = judged or enough
       -- One value throughout, where every other batch has many: a padded, cleared or unread buffer.
@@ -355,7 +356,7 @@ return {
         return report {
           symptom  = "batch-outlier",
           score    = 0.95,
-          at       = { step = first.step },
+          at       = { run = run, step = first.step },
           message  = ("the batch of step %d stands out: every value of %s is %g, that of the other %d batches varies")
             :format(first.step, first.name, first.min, batches:count() - even:count()),
           evidence = { first, batches },
@@ -381,7 +382,7 @@ return {
           return report {
             symptom  = "batch-outlier",
             score    = math.min(0.95, 0.6 + 0.02 * far.distance),
-            at       = { step = far.step },
+            at       = { run = run, step = far.step },
             message  = ("the batch of step %d stands out: %s %.4g against %.4g of the other %d, %.0f times their "
               .. "spread; its values lie in %g to %g")
               :format(far.step, column, far[column], usual, batches:count() - 1, far.distance, far.min, far.max),
@@ -401,7 +402,7 @@ return {
         return report {
           symptom  = "batch-outlier",
           score    = filled and 0.6 or 0.9,
-          at       = { step = copies.step },
+          at       = { run = run, step = copies.step },
           message  = ("the batch of step %d stands out: %s of the rows of %s repeat another row, of the other batches' "
             .. "%s at most"):format(copies.step, units.percent(most_equal), name, units.percent(next_equal)),
           evidence = { copies, batches },
@@ -419,7 +420,7 @@ return {
           return report {
             symptom  = "batch-outlier",
             score    = 0.95,
-            at       = { step = one.batch.step },
+            at       = { run = run, step = one.batch.step },
             message  = ("the batch of step %d stands out: in half its rows %s of %s are the id %g, in the rows of the "
               .. "other %d at most %s"):format(one.batch.step, units.percent(one.share), name, one.id,
               ids:count() - 1, units.percent(one.other)),
@@ -438,7 +439,7 @@ return {
           return report {
             symptom  = "batch-outlier",
             score    = 0.9,
-            at       = { step = most.batch.step },
+            at       = { run = run, step = most.batch.step },
             message  = ("the batch of step %d stands out: %s of its %d pairs of neighbouring %s stand in no other "
               .. "dumped batch, of the others %s at most"):format(most.batch.step, units.percent(most.share),
               most.pairs, name, units.percent(next_.share)),

@@ -379,9 +379,9 @@ local function parameters(case)
   return most, from
 end
 
---- What is left of the squares of all weights without those that stand for hertz or other units: of the last checkpoint,
---- the share without vectors that have nine tenths of the squares in a twentieth of the elements, as the edges of
---- filters have; 1 where there are none.
+--- What is left of the squares of all weights without those that stand for hertz or other units: of the last
+--- checkpoint, the share without vectors that have nine tenths of the squares in a twentieth of the elements, as the
+--- edges of filters have; 1 where there are none.
 ---@param case culprit.Case
 ---@return number
 local function without_units(case)

@@ -145,8 +145,9 @@ end
 ---@return boolean
 function freezing.rest(layered, layer)
   local count = numbers(layered, layer)
+  local grads = layered:where { metric = "grad_norm", layer = layer }
   return layered:where("starts_with(layer, ?)", layer .. ".parametrizations."):count() > 0
-    or count ~= nil and count < 6.5
+    or count ~= nil and (count < 1.5 or count < 6.5 and (grads:count() == 0 or grads:max("value") == 0))
 end
 
 local NORMS = "*norm*|bn|bn?|*.bn*|*_bn*|bn_*|ln_*|*.ln*"
@@ -339,16 +340,20 @@ function freezing.little(case, run, layers)
   return #layers > 0 and total > 0 and sum < LITTLE * total and sum / total or nil
 end
 
--- What gives out what a model says, by the name of a part.
-local GIVES_OUT = "*head*|*pred*|*class*|*logit*|*out*|*aux*|*score*|*regress*"
+-- Heads by the name of a module, and what else gives out what a model says; blocks and attention of such names do not.
+local HEADS = "head|*_head|head_*|*_heads|*pred*|*classifier*|*score*|*aux*"
+local GIVES_OUT = "head|*_head|head_*|*heads|*pred*|*classifier*|*logits*|output_*|*_out|out"
+local WITHIN = "*block*|*layer*|*attn*|*attention*|*proj*"
 
 --- The module that holds all layers that stand still, if they come behind all that learn, none of these is in it, and
 --- it is an output by its name beside another one that learns: one that no loss asks for, as a head of quality whose
 --- term is left out. A frozen output lets the gradient through that the layers before it learn by; an idle one has
---- nothing to do with it, which shows only where something else gives out as well. Nil where there is none.
+--- nothing to do with it, which shows only where something else gives out as well. One whose loss is logged, by its
+--- name, is asked for: its term is cut off. Nil where there is none.
+---@param case culprit.Case
 ---@param states table[]  { layer, dead } in the order of the forward pass
 ---@return string?
-function freezing.idle_output(states)
+function freezing.idle_output(case, states)
   local module, length
   for _, state in ipairs(states) do
     if state.dead then
@@ -361,13 +366,17 @@ function freezing.idle_output(states)
   end
   -- The layers of a head are told by their numbers, or are all that it has.
   while module and length > 1 and (tonumber(module[length]) or module[length] == "layers") do length = length - 1 end
-  if not module or length == 0 or not module[length]:lower():glob(GIVES_OUT) then return nil end
+  if not module or length == 0 or not module[length]:lower():glob(HEADS) then return nil end
+  local word = module[length]:lower():replace("_prediction", ""):replace("_pred", ""):replace("_head", ""):split("_")[1]
+  local term = "*" .. word .. "*loss*|*loss*" .. word .. "*"
+  if #word >= 3 and case.scalars:where("layer is null and match(name, ?)", term):count() > 0 then return nil end
   local name, above, beside = table.concat(module, ".", 1, length), table.concat(module, ".", 1, length - 1), false
   for _, state in ipairs(states) do
     if not state.dead then
       if (state.layer .. "."):starts_with(name .. ".") then return nil end
       local rest = above == "" and state.layer or state.layer:starts_with(above .. ".") and state.layer:sub(#above + 2)
-      beside = beside or rest and rest:split(".")[1]:lower():glob(GIVES_OUT) or false
+      local part = rest and rest:split(".")[1]:lower() or ""
+      beside = beside or part:glob(GIVES_OUT) and not part:glob(WITHIN) or false
     end
   end
   return beside and name or nil
@@ -797,6 +806,7 @@ local function of_whole_weights(case, layer, share)
   local renamed = weights:count() == 0
   if renamed then
     weights = case.tensors:where("role == 'weight' and variant is null and ends_with(layer, ?)", "." .. layer)
+    if weights:distinct("layer"):count() > 1 then weights = weights:slice(0, 0) end
   end
   -- Weights of other names, as those of a filter bank, stand in checkpoints alone.
   if weights:count() == 0 then

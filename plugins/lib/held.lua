@@ -120,10 +120,17 @@ end
 ---@return string[]? layers, boolean? upstream, boolean? behind
 function held.unstepped(case, found)
   if found.states == 0 then return nil end
-  local weights = case.tensors:where { run = found.run, role = "weight", step = found.step }:where("variant is null")
+  local all = case.tensors:where { run = found.run, step = found.step }:where("variant is null and (role == 'weight' "
+    .. "or role == 'value' and match(dtype, '*float*') and not match(name, '*running_*|batch.*'))")
+  local weights = all:where { role = "weight" }
+  -- Parameters of names of their own, as places, are among what has the role of a value, and so are buffers.
+  if weights:count() > found.held or all:count() < found.held then return nil end
   local stepped, known, order, layers = {}, {}, {}, {}
-  for row in weights:sort("order"):slice(0, 10000):rows() do
-    if not known[row.layer] then known[row.layer], order[#order + 1] = true, row.layer end
+  for row in all:sort("order"):slice(0, 10000):rows() do
+    if not known[row.layer] then
+      known[row.layer] = true
+      if row.role == "weight" then order[#order + 1] = row.layer end
+    end
   end
   for row in found.rows:where { role = "state" }:slice(0, 10000):rows() do
     if not known[row.layer] then return nil end

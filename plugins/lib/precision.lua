@@ -68,7 +68,8 @@ function precision.moments(case)
   if case.tensors:where("role == 'weight' and variant is null and match(dtype, 'bfloat16|float16')"):count() == 0 then
     return nil
   end
-  local states = case.tensors:where("role == 'state' and numel >= 64 and match(name, '*exp_avg*|*momentum*|*.mu|*.nu')")
+  local states = case.tensors:where("role == 'state' and numel >= 64 and match(name, '*.exp_avg|*.exp_avg_sq|"
+    .. "*.momentum_buffer|*.mu|*.nu')")
   return states:where("match(dtype, 'bfloat16|float16')"):count() == 0
     and states:where { dtype = "float32" }:first() or nil
 end

@@ -130,11 +130,16 @@ local function shape_of(row) return table.concat(row.shape or {}, "x") end
 
 --- Those of the optimizer's moments in the last checkpoint, one a parameter: how many of each shape.
 local function moments_by_shape(case, run, step)
-  local states, counts, all = case.tensors:where { run = run, role = "state", step = step }, {}, 0
+  local states = case.tensors:where { run = run, role = "state" }
+  states = step and states:where { step = step } or states:where("step is null")
+  local counts, all, seen = {}, 0, {}
   local moments = states:where("match(name, '*.exp_avg')")
   if moments:count() == 0 then moments = states:where("match(name, '*.momentum_buffer|*.square_avg')") end
   for row in moments:slice(0, 5000):rows() do
-    counts[shape_of(row)], all = (counts[shape_of(row)] or 0) + 1, all + 1
+    if not seen[row.name] then -- of a file that was written twice
+      seen[row.name] = true
+      counts[shape_of(row)], all = (counts[shape_of(row)] or 0) + 1, all + 1
+    end
   end
   return counts, all
 end

@@ -421,9 +421,9 @@ return {
     local aligned, squeezed = ctc(case, dumped, truth)
     judged = aligned > 0
     if squeezed then softmaxed, times = squeezed, 1 end
-    local terms = case.scalars:where("layer is null and finite(value) and match(name, '*loss_*|*_loss') and "
-      .. "not match(name, '*val*|*eval*|*test*|*scale*|*weight*|train_loss|total_loss|loss_total')")
-    local parts = terms:distinct("name")
+    local terms = case.scalars:where("primary and layer is null and finite(value)")
+      :where("match(name, '*loss_*|*_loss') and not match(name, '*val*|*eval*|*test*|*scale*|*weight*|*train_*|"
+      .. "*total*|*avg*|*mean*|*epoch*|*smooth*|*running*|*best*|*ema*|*aux*|*z_loss*')")
     local all = dumped:where(outputs):where("zero_share is not null"):sort("step")
     for logits in (judged and all:slice(0, 0) or all):rows() do
       local here   = dumped:where { run = logits.run, step = logits.step, variant = logits.variant }
@@ -435,8 +435,10 @@ return {
         value = now and now.value
       end
       -- Of a loss of several parts the one of the classes counts, and none where the log does not have it there.
-      if parts:count() >= 2 then
-        local own = logits.step and terms:where("match(name, ?)", OF_CLASSES):where { step = logits.step }:first()
+      local parts   = terms:where { run = logits.run }
+      local classes = parts:where("match(name, ?)", OF_CLASSES)
+      if classes:count() > 0 and parts:distinct("name"):count() >= 2 then
+        local own = logits.step and classes:where { step = logits.step }:first()
         value = own and own.value
       end
       local void  = labels and left_out(labels, ignore) or ignore

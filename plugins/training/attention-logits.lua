@@ -165,8 +165,9 @@ return {
     local fresh = first.step <= 1 and size and loss and loss.value > 0.8 * math.log(size.number)
       and not settings.loaded(case)
     local limit = fresh and not biased and opt.fresh or opt.collapse
-    local chosen = biased and case.config:where("match(key, '*logit_scale*|*attn*temp*|*attention*temp*') and "
-      .. "number >= 10"):first()
+    -- Cosines times a scale that a setting has at 10 and more are sharp by choice.
+    local chosen = biased and case.config:where("match(key, '*max_logit_scale*|*attn*scale*|*attn*temp*|"
+      .. "*attention*temp*') and number >= 10"):first()
     local sharp = not chosen and begun:median("value") < limit and first.step <= 1
     if sharp then
       local under = begun:where("value < ?", limit)

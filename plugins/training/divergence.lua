@@ -448,7 +448,7 @@ return {
             at       = { step = loss:first().step },
             message  = ("loss rises from the start: %.4g at step %d, %.4g at step %d, and it was never lower than at "
               .. "step %d%s"):format(loss:first().value, loss:first().step, finish, loss:last().step, best.step,
-              level and "; over the later three quarters it is level" or ""),
+              level and "; over the later three quarters it rises no further" or ""),
             evidence = { loss:first(), loss:last() },
           }
           local largest, swings = climbs(run_name, loss, start)

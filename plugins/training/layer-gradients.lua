@@ -456,7 +456,8 @@ return {
     between = inside or between
     if not between and beside_another(states, dead, cut) then beside = beside or branch(dead[1]) end
 
-    local idle = not flagged(dead[1]) and (known or not held.without(case, #dead)) and freezing.idle_output(states)
+    local idle = not flagged(dead[1]) and (known or not held.without(case, #dead)) and freezing.idle_output(
+      case, states)
     if idle then
       return skip(("a layer that the loss needs: %s alone gets no gradient, an output behind all that learns"):format(
         idle))

@@ -22,6 +22,9 @@
 --- nor of one whose second moment is 0 although its updates are counted, nor of a factor of a low-rank pair (LoRA) that
 --- has no gradient because the other factor is zero.
 ---
+--- An output behind all that learns, beside another one that does, is one that no loss asks for; what a group of the
+--- optimizer holds whose rate is 0 in each checkpoint is kept; of less than a fiftieth of the model it is a fact alone.
+---
 --- ## References
 --- https://github.com/huggingface/trl/issues/6700
 
@@ -43,8 +46,8 @@ local function whose_share(case, run, share)
   local layers, moments, weights = sizes.without_moments(case, run, share)
   if layers then
     return { layer = layers[1], layers = layers, said = ("; as large a share are the %d of %d weights of which the "
-      .. "optimizer of the checkpoint has no moments, by their shapes those of %s"):format(weights - moments, weights,
-      lists.first(layers, 6)) }
+      .. "optimizer of the checkpoint has no moments, by their shapes among them those of %s"):format(weights - moments,
+      weights, lists.first(layers, 6)) }
   end
   local same, step = sizes.same_in_two(case, run, share)
   if same then
@@ -182,14 +185,16 @@ return {
         .. "left out"):format(lists.first(still, 4)))
     end
 
+    -- A group whose rate is 0 in each file keeps what it holds; that of a warm-up or a decay is 0 in one of them.
+    local shut = false
     local rates = case.config:where("match(key, '*param_groups.*.lr') and number is not null")
-    if #pushed > 0 and (rates:max("number") or 0) > 0 and rates:where("number == 0"):count() > 0
-      and rates:distinct("number"):count() > 2 then
+    for _, rows in rates:group("key") do shut = shut or rows:max("number") == 0 end
+    if shut and rates:max("number") > 0 and #pushed == #still then
       return skip(("layers whose rate is above zero: %s has a gradient, and a group of the optimizer a rate of 0")
         :format(lists.first(pushed, 4)))
     end
-    local idle = #pushed == 0 and not flagged(still[1]) and not held.without(case, #still)
-      and freezing.idle_output(states)
+    local idle = #pushed == 0 and not flagged(still[1]) and (known or not held.without(case, #still))
+      and freezing.idle_output(case, states)
     if idle then
       return skip(("layers that the loss needs: %s alone stands still, an output behind all that learns"):format(idle))
     end

@@ -161,6 +161,7 @@ return {
   symptoms = { "gradient-always-zero" },
   options  = {
     updates = { default = 20, doc = "Updates before which a zero that opens later may still be shut" },
+    few     = { default = 8,  doc = "Numbers up to which a matrix is a scale for each head or channel" },
   },
 
   run = function(case)
@@ -184,7 +185,8 @@ return {
           and not idle[i] and not idle_bias[one] then
           zero[#zero + 1] = one
           -- Of a matrix whose bias learns the inputs are zero, and not what it puts out.
-          if #shape > 1 and one.row.numel > 8 and not (bias[i] and not bias[i].zero) and not member(all, bias, i) then
+          if #shape > 1 and one.row.numel > case.options.few and not (bias[i] and not bias[i].zero)
+            and not member(all, bias, i) then
             matrices = matrices + 1
             one.at = i
           end

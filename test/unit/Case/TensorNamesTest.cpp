@@ -35,6 +35,7 @@ TEST(TensorNamesTest, Roles) {
   EXPECT_EQ(split("batch.weight"), "batch.weight | value");
   EXPECT_EQ(split("lstm.weight_ih_l0"), "lstm | weight");
   EXPECT_EQ(split("lstm.bias_hh_l1_reverse"), "lstm | weight");
+  EXPECT_EQ(split("cell.weight_ih"), "cell | weight");
   EXPECT_EQ(split("lstm.weight_other"), "lstm.weight_other | value");
   EXPECT_EQ(split("attn.in_proj_weight"), "attn | weight");
   EXPECT_EQ(split("batch.norm.weight"), "batch.norm | weight");
