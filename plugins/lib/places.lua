@@ -4,11 +4,14 @@
 
 local places = {}
 
---- The first step on record, of metrics or else of dumps; nil where none has a number.
+--- The first step on record, of metrics or else of dumps; nil where none has a number. Of a run, where it has metrics
+--- of its own: others in the folder may have begun earlier.
 ---@param case culprit.Case
+---@param run string?
 ---@return integer?
-function places.first_step(case)
-  local first = case.scalars:where("primary == true and step is not null"):min("step")
+function places.first_step(case, run)
+  local scalars = case.scalars:where("primary == true and step is not null")
+  local first = run and scalars:where { run = run }:min("step") or scalars:min("step")
     or case.tensors:where("step is not null"):min("step")
   return first and math.floor(first)
 end
@@ -18,9 +21,10 @@ end
 ---@param case culprit.Case
 ---@param seen integer?   the first step at which a look shows it
 ---@param clean boolean   whether a look before that shows that it is not so
+---@param run string?      whose first step counts
 ---@return integer? step, string phrase  "from the start" or "since step 9"; empty where no step is known
-function places.start(case, seen, clean)
-  local first = places.first_step(case)
+function places.start(case, seen, clean, run)
+  local first = places.first_step(case, run)
   local step  = seen
   if first and not clean and (not seen or first < seen) then step = first end
   return step, places.since(step, first)

@@ -342,7 +342,7 @@ local function some_stand_still(case, run, rows, found, opt)
   end
   local resting = checkpoints.resting(found)
   -- Moments keep what came since the optimizer was made: none of them means none from the first step on.
-  local start = places.start(case, found.to, false)
+  local start = places.start(case, found.to, false, run)
   report {
     symptom  = "layer-weights-unchanged",
     score    = 0.9,

@@ -49,7 +49,7 @@ return {
     end
     if found.states == found.held then return end
     -- A state is made at the first gradient: without one there was none from the first step on.
-    local start = places.start(case, found.step, false)
+    local start = places.start(case, found.step, false, found.run)
     local layers, upstream, behind = held.unstepped(case, found)
     local last = layers and layers[#layers]
     local named = layers and (upstream and #layers > 1 and (": all %d layers up to %s"):format(#layers, last)
