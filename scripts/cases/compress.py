@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import models
-from .family import Family
+from .family import EpochFamily
 from .sources import AHEAD, DrawnAhead
 
 SIZE, COLOURS, KINDS, ROWS, HELD_OUT = 16, 3, 4, 12, 24
@@ -411,7 +411,7 @@ class MeanScaleHyperprior(nn.Module):
 BEFORE_ACT = ("g_a.0", "g_a.2")
 
 
-class CompressRun(Family):
+class CompressRun(EpochFamily):
     """Adam at a rate that is halved where a test loss is not a tenth below the
     best, another Adam for quantiles, norms clipped at 1, as all of them are."""
 
@@ -519,19 +519,6 @@ class CompressRun(Family):
     def lr_factor(self, i):
         return self.fallen if self.schedule == "plateau" \
             else super().lr_factor(i)
-
-    @property
-    def val_every(self):
-        """Behind each epoch, whoever logs."""
-        return self.EPOCH
-
-    @val_every.setter
-    def val_every(self, steps):
-        pass
-
-    @property
-    def epochs(self):
-        return -(-self.steps // self.EPOCH)
 
     # Data.
 

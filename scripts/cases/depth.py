@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import models
-from .family import Family
+from .family import EpochFamily
 from .sources import AHEAD, DrawnAhead
 
 HEIGHT, WIDTH, ROWS, HELD_OUT, KINDS = 32, 32, 4, 8, 4
@@ -573,7 +573,7 @@ class Monodepth(nn.Module):
 BEFORE_ACT = tuple(f"{b}.conv.conv" for b in Monodepth.BLOCKS)
 
 
-class DepthRun(Family):
+class DepthRun(EpochFamily):
     """Adam at one rate, which falls to a tenth for the last epoch, as
     Monodepth2's falls for its last five or six of 20: its scheduler steps at
     an epoch's begin. Nothing is clipped, and there is no decay."""
@@ -670,19 +670,6 @@ class DepthRun(Family):
         if self.schedule != "step":
             return super().lr_factor(i)
         return self.GAMMA ** ((i // self.EPOCH + 1) // self.STEP_SIZE)
-
-    @property
-    def val_every(self):
-        """Behind each epoch, whoever logs."""
-        return self.EPOCH
-
-    @val_every.setter
-    def val_every(self, steps):
-        pass
-
-    @property
-    def epochs(self):
-        return -(-self.steps // self.EPOCH)
 
     # Data.
 

@@ -124,3 +124,20 @@ class Family(Run):
         super().write(folder)
         if "layers" in self.dropped or not self.keeps_layers:
             (folder / "layers.jsonl").unlink()
+
+
+class EpochFamily(Family):
+    """One that is validated behind each epoch of EPOCH steps."""
+
+    @property
+    def val_every(self):
+        """Behind each epoch, whoever logs."""
+        return self.EPOCH
+
+    @val_every.setter
+    def val_every(self, steps):
+        pass
+
+    @property
+    def epochs(self):
+        return -(-self.steps // self.EPOCH)

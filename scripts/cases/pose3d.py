@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from . import logs, models
-from .family import Family
+from .family import EpochFamily
 from .sources import AHEAD, DrawnAhead
 
 FRAMES, ROWS, HELD_OUT, CHANNELS, ARC = 27, 128, 96, 48, (3, 3, 3)
@@ -343,7 +343,7 @@ def velocity_error(predicted, target):
 BEFORE_ACT = ("expand_bn", *(f"layers_bn.{k}" for k in range(4)))
 
 
-class Pose3dRun(Family):
+class Pose3dRun(EpochFamily):
     """Adam with amsgrad, whose rate falls by a twentieth each epoch; the
     momentum of batch norms falls from .3 to .03 over the run."""
 
@@ -422,19 +422,6 @@ class Pose3dRun(Family):
         if self.schedule != "exponential":
             return super().lr_factor(i)
         return self.LR_DECAY ** (i // self.EPOCH)
-
-    @property
-    def val_every(self):
-        """Behind each epoch, whoever logs."""
-        return self.EPOCH
-
-    @val_every.setter
-    def val_every(self, steps):
-        pass
-
-    @property
-    def epochs(self):
-        return -(-self.steps // self.EPOCH)
 
     def momentum_behind(self, epoch):
         """Of batch norms, once so many epochs are done."""

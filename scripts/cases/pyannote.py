@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import logs, models
-from .family import Family
+from .family import EpochFamily
 from .recorder import short
 
 SAMPLES, RATE, ROWS, HELD, SPEAKERS = 1440, 360, 16, 32, 3
@@ -387,7 +387,7 @@ def best(rows=64, seed=9, draws=300):
 BEFORE_ACT = ("linear.0", "linear.1")
 
 
-class PyannoteRun(Family):
+class PyannoteRun(EpochFamily):
     """Adam at a rate that is multiplied by .6 behind each epoch whose error
     rate is not the lowest so far, norms clipped at .5."""
 
@@ -472,19 +472,6 @@ class PyannoteRun(Family):
     def lr_factor(self, i):
         return self.fallen if self.schedule == "plateau" \
             else super().lr_factor(i)
-
-    @property
-    def val_every(self):
-        """Behind each epoch, whoever logs."""
-        return self.EPOCH
-
-    @val_every.setter
-    def val_every(self, steps):
-        pass
-
-    @property
-    def epochs(self):
-        return -(-self.steps // self.EPOCH)
 
     # Data.
 

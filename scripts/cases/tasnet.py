@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import logs, models
-from .family import Family
+from .family import EpochFamily
 from .recorder import short
 
 SAMPLES, RATE, ROWS, HELD = 192, 8000, 8, 16
@@ -350,7 +350,7 @@ BEFORE_ACT = tuple(f"masker.TCN.{k}.shared_block.{part}"
                    for k in range(BLOCKS * REPEATS) for part in (0, 3))
 
 
-class TasnetRun(Family):
+class TasnetRun(EpochFamily):
     """Adam at a rate that is halved where validation has not fallen for six
     epochs, norms clipped at 5, early stopping."""
 
@@ -435,19 +435,6 @@ class TasnetRun(Family):
     def lr_factor(self, i):
         return self.fallen if self.schedule == "plateau" \
             else super().lr_factor(i)
-
-    @property
-    def val_every(self):
-        """Behind each epoch, whoever logs."""
-        return self.EPOCH
-
-    @val_every.setter
-    def val_every(self, steps):
-        pass
-
-    @property
-    def epochs(self):
-        return -(-self.steps // self.EPOCH)
 
     # Data.
 
