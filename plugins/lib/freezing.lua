@@ -803,10 +803,11 @@ local function of_whole_weights(case, layer, share)
       :where { layer = table.concat(rest, ".", 2) }
   end
   -- Or a checkpoint has the model under a name, as model_pos.shrink, where what is logged may have a norm besides.
-  local renamed = weights:count() == 0
-  if renamed then
+  local renamed = false
+  if weights:count() == 0 then
     weights = case.tensors:where("role == 'weight' and variant is null and ends_with(layer, ?)", "." .. layer)
-    if weights:distinct("layer"):count() > 1 then weights = weights:slice(0, 0) end
+    renamed = weights:distinct("layer"):count() == 1
+    if not renamed then weights = weights:slice(0, 0) end
   end
   -- Weights of other names, as those of a filter bank, stand in checkpoints alone.
   if weights:count() == 0 then
