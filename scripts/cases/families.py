@@ -71,6 +71,7 @@ from .bc import BcRun
 from .bert import BertRun
 from .cap import CapRun
 from .clip import ClipRun
+from .codec import CodecRun
 from .compress import CompressRun
 from .ctc import CtcRun
 from .depth import DepthRun
@@ -91,6 +92,7 @@ from .gru import GruRun
 from .kge import KgeRun
 from .kpt import KptRun
 from .kws import KwsRun
+from .loftr import LoftrRun
 from .lora import LoraRun
 from .mae import MaeRun
 from .megatron import MegatronRun
@@ -257,7 +259,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   EcapaRun, DinoRun, EdsrRun, TasnetRun,
                                   DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
                                   FlowRun, SamRun, PyannoteRun, Pose3dRun,
-                                  ReidRun)}
+                                  ReidRun, CodecRun, LoftrRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -290,6 +292,7 @@ PAIR_31 = ("raft", "ppo")
 PAIR_32 = ("ocr", "flow")
 PAIR_33 = ("sam", "pyannote")
 PAIR_34 = ("pose3d", "reid")
+PAIR_35 = ("codec", "loftr")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
