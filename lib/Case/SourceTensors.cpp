@@ -33,6 +33,7 @@ static TableBuilder &beginRow(Source &S, const TensorRecord &Record) {
   Rows.set(tensors::layer, StringRef(Record.Layer));
   Rows.set(tensors::role, StringRef(Record.Role));
   Rows.set(tensors::name, StringRef(Record.Name));
+  Rows.set(tensors::source, StringRef(S.path()));
   Rows.set(tensors::place, int64_t(Rows.rows()));
   return Rows;
 }

@@ -379,9 +379,12 @@ local function parameters(case)
   return most, from
 end
 
+-- Logarithms of a width, by name: -5 is a small one.
+local LOGARITHMS = "*rho|*log_s*|*log_v*|*logvar*|*logstd*|*logsigma*|*lnvar*"
+
 --- What is left of the squares of all weights without those that stand for hertz or other units: of the last
 --- checkpoint, the share without vectors that have nine tenths of the squares in a twentieth of the elements, as the
---- edges of filters have; 1 where there are none.
+--- edges of filters have, and without logarithms; 1 where there are none.
 ---@param case culprit.Case
 ---@return number
 local function without_units(case)
@@ -389,16 +392,19 @@ local function without_units(case)
     .. "and match(dtype, '*float*') and l2 is not null and step is not null")
     :where("not match(name, '*running_*|batch.*')")
   weights = weights:where { step = weights:max("step") or -1 }
-  local all, elements, units_alone, of_units = 0, 0, 0, 0
+  local all, elements, units_alone, of_units, logarithms = 0, 0, 0, 0, 0
   for row in weights:slice(0, 5000):rows() do
     local wide = 0
     for _, size in ipairs(row.shape or {}) do wide = wide + (size > 1 and 1 or 0) end
     all, elements = all + row.l2 ^ 2, elements + row.numel
-    if wide <= 1 and row.l2 ^ 2 > 100 * row.numel then
+    if row.name:lower():glob(LOGARITHMS) then
+      logarithms = logarithms + row.l2 ^ 2
+    elseif wide <= 1 and row.l2 ^ 2 > 100 * row.numel then
       units_alone, of_units = units_alone + row.l2 ^ 2, of_units + row.numel
     end
   end
-  return units_alone >= 0.9 * all and of_units <= 0.05 * elements and all > 0 and 1 - units_alone / all or 1
+  if units_alone < 0.9 * (all - logarithms) or of_units > 0.05 * elements then units_alone = 0 end
+  return all > 0 and math.max(0, 1 - (units_alone + logarithms) / all) or 1
 end
 
 --- All weights together: their first norm over the root of their number, which is their root mean square. Where

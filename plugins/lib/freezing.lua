@@ -316,6 +316,9 @@ function freezing.beside(still, moving)
   return twins(still, moving) or twins(still, moving, true)
 end
 
+-- Share of the layers below which those that stand still may be aside of what the loss needs.
+local ASIDE = 1 / 5
+
 -- Share of a model below which what stands still may well be so by design: an idle head, the offset of a norm.
 local LITTLE = 0.02
 
@@ -339,6 +342,13 @@ function freezing.little(case, run, layers)
   end
   return #layers > 0 and total > 0 and sum < LITTLE * total and sum / total or nil
 end
+
+--- Whether what stands still is so few of the layers that it may be aside of what the loss needs: a head that is not
+--- asked, a part for other data. Of faults most stop a fifth of the layers and more.
+---@param still integer  layers that stand still
+---@param moving integer  layers that learn
+---@return boolean
+function freezing.aside(still, moving) return still < ASIDE * (still + moving) end
 
 -- Heads by the name of a module, and what else gives out what a model says; blocks and attention of such names do not.
 local HEADS = "head|*_head|head_*|*_heads|*pred*|*classifier*|*score*|*aux*"

@@ -1,6 +1,6 @@
 --- ## What it detects
---- Finite values beyond half of the largest number of a narrow format (fp16, fp8), and tensors whose values mostly lie
---- below its normal range.
+--- Finite values beyond half of the largest number of a narrow format (fp16, fp8), and tensors other than weights whose
+--- values mostly lie below its normal range.
 ---
 --- ## Why it matters
 --- The next doubling overflows; what lies below the range has lost its digits already.
@@ -46,8 +46,9 @@ return {
         evidence = { near },
       }
     end
-    local small = narrow:where("subnormal_share >= ? and numel >= 64", case.options.subnormal):top(1, "subnormal_share")
-      :first()
+    -- A weight that decay has brought to nothing may be saved in half precision: no step was lost by it.
+    local small = narrow:where("subnormal_share >= ? and numel >= 64 and (role is null or role != 'weight')",
+      case.options.subnormal):top(1, "subnormal_share"):first()
     if small then
       report {
         symptom  = "many-subnormals",

@@ -20,10 +20,10 @@ local elements = require("elements")
 local runs     = require("runs")
 local settings = require("settings")
 
---- The buffer of a norm that stands beside its running mean in one file.
+--- The buffer of a norm that stands beside its running mean in one file; of several files none may have a step.
 local function beside(case, mean, name)
   local named = case.tensors:where { run = mean.run, step = mean.step, name = mean.name:replace("running_mean", name) }
-  -- Several files may have the same buffers.
+  if mean.source then named = named:where { source = mean.source } end
   return mean.order and named:where("order == ?", mean.order + 1):first() or named:first()
 end
 

@@ -57,17 +57,21 @@ end
 
 --- Whether a gradient of some size goes through a layer that puts out nothing but zeros, into the weights before it
 --- that are part of the same module: what fires passes a substitute for its derivative on, and a rectifier's is exactly
---- 0 there. A few units that live on have a thousandth of what other layers have.
+--- 0 there. A few units that live on have a thousandth of what other layers have. Where each output is zero at every
+--- look, and whatever has weights before it learns, it is no rectifier that anything has to go through: one of several
+--- operations whose result is nothing, or a place that is added to.
 local function passes(case, layer)
-  local before, own = nil, places.parent(layer)
+  local own, before, last = places.parent(layer), nil, nil
   for name, rows in case.scalars:where { metric = { "grad_norm", "zero_share" }, primary = true }:group("layer") do
     if name == layer then break end
     local grads = rows:where("metric == 'grad_norm' and finite(value)")
     local beside = own ~= "" and places.parent(name) == own or name:starts_with(layer .. ".")
-    if beside and grads:count() > 0 then before = grads end
+    if grads:count() > 0 then before, last = beside and grads or before, grads end
   end
+  local shares = case.scalars:where { metric = "zero_share", primary = true, layer = layer }
+  local zero   = shares:where("value == 1")
+  if not before and zero:count() == shares:count() then before = last end
   if not before then return false end
-  local zero = case.scalars:where { metric = "zero_share", primary = true, layer = layer }:where("value == 1")
   local both = before:join(zero:select("step"):distinct("step"), { "step" })
   local usual = case.scalars:where { metric = "grad_norm", primary = true }
     :where("layer is not null and finite(value) and value > 0"):median("value")
@@ -163,6 +167,7 @@ return {
       local fed    = judged and before and before.step == start.step and before.value < 0.1
       -- Units that come back are not dead, but were set by their biases to be active seldom at first.
       local stays  = 1 - usual <= math.max(0.05, 3 * (1 - start.value))
+      if fed and start.value == 1 and passes(case, layer) then fed = false end
       if fed and start.value >= case.options.fresh and usual >= case.options.fresh and stays then
         report {
           symptom  = "dead-units",

@@ -481,12 +481,13 @@ return {
     local behind = outputs_behind(layered, states)
     local at = { run = run, layer = dead[#dead], layers = lists.joined(dead, behind), step = rows:first().step }
     local places_alone = freezing.places_alone(dead)
+    local aside = between and not flagged(dead[1]) and freezing.aside(#dead, alive)
     if places_alone then
       skip("a layer that the loss needs: tables of positions alone get no gradient", "layer-gradient-zero")
     else
       report {
         symptom  = "layer-gradient-zero",
-        score    = 0.97,
+        score    = aside and 0.5 or 0.97,
         at       = at,
         message  = ("%s no gradient at any of %d logged steps (%s), %s"):format(
           #dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), steps, names,
@@ -562,7 +563,7 @@ return {
     elseif between then
       report {
         symptom  = "gradient-missing-between",
-        score    = 0.9,
+        score    = aside and 0.5 or 0.9,
         at       = { run = run, layer = dead[1], step = at.step },
         message  = ("%s learns upstream of %s, so the graph is whole and what gets no gradient is frozen"):format(
           between, dead[#dead]),

@@ -88,7 +88,9 @@ return {
             -- The last stretch of a decay in steps falls to a small part as well, and a restart by design jumps from it
             -- to the peak at once: a warm-up is on its way for some rows.
             local way  = climb:where("step < ? and value > ?", again.step, 1.01 * drop.value)
-            if back >= 3 * drop.value and back >= 0.3 * drop.before and way:count() > 0 then
+            -- What is logged before the schedule sets its first rate is the optimizer's own.
+            local began = rate:where("step < ?", drop.step):count() > 1
+            if began and back >= 3 * drop.value and back >= 0.3 * drop.before and way:count() > 0 then
               restarted = true
               report {
                 symptom  = "lr-restarts",
