@@ -414,6 +414,25 @@ end
 local JOINS = "*projector*|*connector*|*merger*|*resampler*|*bridge*|*q_former*|*qformer*|*mapper*|*aligner*|"
   .. "*perceiver*"
 
+--- Whether checkpoints have weights, and none of layers that do not learn, but for one that it may begin with: who
+--- saves an adapter or a prompt alone knows what is trained.
+---@param case culprit.Case
+---@param frozen string[]
+---@return boolean
+local function saved_apart(case, frozen)
+  local saved = case.tensors:where("variant is null and source is not null and (role == 'weight' or role == 'value') "
+    .. "and not match(source, '*/dumps/*|dumps/*') and not match(name, 'batch.*')")
+  local files = saved:distinct("source"):count()
+  local whole = {}
+  for _, layer in ipairs(frozen) do
+    local own = saved:where("layer == ? or ends_with(layer, ?)", layer, "." .. layer)
+    for row in own:distinct("source"):rows() do whole[row.source] = true end
+  end
+  local held = 0
+  for _ in pairs(whole) do held = held + 1 end
+  return #frozen >= 3 and held <= 1 and files - held >= 2
+end
+
 --- Whether layers that were frozen at the start, by the recorder's list, learn later: they are released by and by, and
 --- those still frozen wait for their turn, or are to keep what they have. Nobody forgets a switch that is turned.
 ---@param case culprit.Case
@@ -517,6 +536,7 @@ function freezing.kept(case, states, flagged)
   local joins = true
   for _, layer in ipairs(learning) do joins = joins and layer:lower():glob(JOINS) end
   if joins then return "models that were trained apart, which what learns joins" end
+  if saved_apart(case, frozen) then return "in no checkpoint but what it began with: these hold what learns" end
   local simplex = true
   for _, layer in ipairs(frozen) do simplex = simplex and equal_angles(case, layer) end
   return simplex and "classes at equal angles, which were set" or nil

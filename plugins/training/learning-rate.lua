@@ -203,11 +203,18 @@ return {
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
         local from = calm:first().step
+        local written, lines = {}, 0 -- when the row of a step was, of all rows
+        for row in case.scalars:where { name = "lr", primary = true, run = run_name }:slice(0, 20000):rows() do
+          lines = lines + 1
+          written[row.step] = lines
+        end
         if returns_evenly(moves, opt.rise) then cyclic = true end
         local function is_planned(row)
           local before  = moves:where("step < ?", row.step)
           local earlier = before:last()
           if row.value <= 1.1 * averaged or returns_lower(moves, row) then return true end
+          -- What a log that began again has not come to is of before.
+          if earlier and (written[earlier.step] or 0) > (written[row.step] or lines) then return true end
           -- A warm-up has not come down yet. Of rates that are smoothed as they are logged it lags, by less than half.
           local falls  = before:where("change < ?", -0.001):count() > 0
           local rises  = before:where("change > 0.001")
