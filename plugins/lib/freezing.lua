@@ -100,6 +100,19 @@ function freezing.flagged(case)
   end, known
 end
 
+-- How parameters are called that are there to learn: those of PyTorch's layers, and what a model adds of its own.
+local LEARNS = "*weight*|*bias*|*gamma*|*beta*|*scale*|*gain*|*alpha*|*embed*|*emb|*token*|*pos*|*prompt*|*quer*|"
+  .. "*codebook*|*lora*|*memory*|*state*|*slot*|*proto*|*center*|*kernel|*temperature*|*tau|w|b|u|v|q|k"
+
+--- Whether a parameter has a name of its own that is none of what learns, as a basis of polynomials: whoever writes it
+--- writes whether it asks for a gradient. What is frozen by mistake are the weights of layers.
+---@param name string
+---@return boolean
+local function of_its_own(name)
+  local parts = name:lower():split(".")
+  return not parts[#parts]:glob(LEARNS)
+end
+
 --- Whether a run starts from weights that were trained before, by its config, and asks for no gradient of half of its
 --- layers or more: a backbone that is kept on purpose.
 local function backbone(case, flagged)
@@ -730,7 +743,8 @@ function freezing.declared(case)
       return true
     end
     -- The recorder's list is surer than names.
-    if flagged(layer) and (kept or layer:lower():glob(taken)) then return true end
+    local unasked_for = flagged(layer)
+    if unasked_for and (kept or layer:lower():glob(taken) or of_its_own(unasked_for)) then return true end
     if probe and not known and not layer:lower():glob("*head*|fc|*.fc|*classifier*|*output*|*probe*|*logits*") then
       return true
     end

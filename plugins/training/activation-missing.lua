@@ -23,6 +23,7 @@
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
 
 local MASKS = require("masks").NAMES
+local places = require("places")
 local runs = require("runs")
 
 --- The last axis of a tensor, the width of a layer's input or output; nil where rows are not told from columns.
@@ -98,6 +99,26 @@ local function surely(case, output, input)
   if wide_in and code >= wide_in or wide_out and code >= wide_out then return 0.9 end
   if wide_in and wide_out then return nil end
   return 0.5
+end
+
+--- Whether two layers stand side by side in a list that has activations between others: none was ever between them, as
+--- in the first two of some N-BEATS. One that is taken out leaves its place.
+---@param case culprit.Case
+---@param first string
+---@param second string
+---@return boolean
+local function side_by_side(case, first, second)
+  local a, b = first:split("."), second:split(".")
+  local here, next_ = string.numbers(a[#a])[1], string.numbers(b[#b])[1]
+  if not here or not next_ or next_ ~= here + 1 or places.parent(first) ~= places.parent(second) then return false end
+  local list = places.parent(first) .. "."
+  for layer, share in case.scalars:where { metric = "zero_share", primary = true }:where("starts_with(layer, ?)", list)
+    :group("layer") do
+    if share:median("value") >= 0.2 and case.scalars:where { metric = "weight_norm", layer = layer }:count() == 0 then
+      return true
+    end
+  end
+  return false
 end
 
 --- The setting that says that activations are rectified; nil where another one names another function, as that of the
@@ -218,6 +239,7 @@ return {
         :slice(0, 1):rows() do
         -- What gives has to multiply as well: an activation may stand before a norm or a dropout that does not.
         local score = not weightless(case, output.layer) and multiplies(case, input) and surely(case, output, input)
+        if score and side_by_side(case, output.layer, input.layer) then score = math.min(score, 0.4) end
         if score then
           report {
             symptom  = "activation-is-identity",
