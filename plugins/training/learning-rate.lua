@@ -203,7 +203,9 @@ return {
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
         local from = calm:first().step
-        local written, lines = {}, 0 -- when the row of a step was, of all rows
+        -- When the row of a step was written, in a log that began again and has steps twice.
+        local written, lines = {}, 0
+        local twice = case.scalars:where { name = "lr", primary = false, run = run_name }:count() > 0
         for row in case.scalars:where { name = "lr", primary = true, run = run_name }:slice(0, 20000):rows() do
           lines = lines + 1
           written[row.step] = lines
@@ -214,7 +216,7 @@ return {
           local earlier = before:last()
           if row.value <= 1.1 * averaged or returns_lower(moves, row) then return true end
           -- What a log that began again has not come to is of before.
-          if earlier and (written[earlier.step] or 0) > (written[row.step] or lines) then return true end
+          if twice and earlier and (written[earlier.step] or 0) > (written[row.step] or lines) then return true end
           -- A warm-up has not come down yet. Of rates that are smoothed as they are logged it lags, by less than half.
           local falls  = before:where("change < ?", -0.001):count() > 0
           local rises  = before:where("change > 0.001")
