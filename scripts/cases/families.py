@@ -390,6 +390,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "speechbrain",
                        "basicsr",
                        "raft",
+                       "dac",
                        "openocr"):
         run.first_step = 1
     if run.interval == 1:

@@ -59,6 +59,7 @@ class SmallBatch(Control):
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "reid",
                            "ppo",
+                           "codec",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -142,6 +143,7 @@ class NoWeightDecay(Control):
                 "dino",
                 "flow",
                 "raft",
+                "codec",
                 "ocr",
                 "sam",
                 "summ")
@@ -187,6 +189,7 @@ class ConstantRate(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -199,7 +202,8 @@ class ConstantRate(Control):
         # Whose rate is high ends nowhere at half of it.
         self.schedule = "constant"
         self.lr /= 5 if self.family in ("compress",
-                                        "vid") else {"kge": 2.5}.get(
+                                        "vid") else {"kge": 2.5,
+                                                     "codec": 3}.get(
                                             self.family, 2)
 
 
@@ -478,6 +482,7 @@ class RateEndsAtZero(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -690,6 +695,7 @@ class MixedDomains(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -768,6 +774,8 @@ class MixedDomains(Control):
             return self.yards(seed, domains=True)
         if self.family == "raft":
             return self.chairs(seed, domains=True)
+        if self.family == "codec":
+            return self.sounds(seed, domains=True)
         if self.family == "sam":
             return self.scans(seed, domains=True)
         if self.family == "pose3d":
@@ -1140,6 +1148,7 @@ class Accumulated(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -3563,6 +3572,54 @@ class CosineByEpochs(Control):
         self.user["SOLVER.DELAY_EPOCHS"] = self.s.epochs
 
 
+class OtherQuantizerDropout(Control):
+    """No row, some, or most of a batch have fewer quantizers in training than
+    validation, which has all: the training loss is below it or well above, as
+    the config says."""
+    id, severities, families = "H192", (
+        dict(share=0.0), dict(share=0.25), dict(share=0.75)), ("codec",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["quantizer_dropout"] = self.s.share
+
+
+class VolumeDrawn(Control):
+    """VolumeNorm of training draws how loud a recording is, from a range that
+    the config has; validation is as loud as ever. Losses of samples go up and
+    down with it."""
+    id, severities, families = "H193", (
+        dict(decibel=1.0), dict(decibel=2.0), dict(decibel=4.0)), ("codec",)
+
+    def setup(self):
+        super().setup()
+        self.drawn = torch.Generator().manual_seed(self.seed)
+        self.user["train/VolumeNorm.db"] = [
+            "uniform", -16.5 - self.s.decibel, -16.5 + self.s.decibel]
+
+    def spoil_batch(self, i, batch):
+        x = batch["signal"]
+        gain = 10 ** (self.s.decibel / 20 * (2 * torch.rand(
+            len(x), 1, 1, generator=self.drawn) - 1))
+        return batch | {"signal": (gain * x).clamp(-1, 1)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherLambdas(Control):
+    """Terms count otherwise, as the config says: mels three times as much, or
+    no discriminators; the total is another one and is not to be compared."""
+    id, severities, families = "H194", (
+        dict(mel=45.0), dict(mel=100.0), dict(features=0.0)), ("codec",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["lambdas"] = {"mel/loss": self.s.mel} \
+            if hasattr(self.s, "mel") else {
+                "adv/feat_loss": self.s.features, "adv/gen_loss": 0.0}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3617,4 +3674,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherDropping, OtherJitter, OtherMaskLoss, EncoderSlower,
           OtherScheduler, NoiseBehindVoices, MoreSets,
           NormsAverageOtherwise, OtherFilters, FramesLeftOut,
-          OtherTripletMargin, BackboneFrozenFirst, CosineByEpochs)
+          OtherTripletMargin, BackboneFrozenFirst, CosineByEpochs,
+          OtherQuantizerDropout, VolumeDrawn, OtherLambdas)

@@ -58,7 +58,10 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "acc", "norm_edit_dis")), "policy_loss",
         "old_approx_kl", "approx_kl", "clipfrac", "explained_variance",
         "episodic_return", "episodic_length", "global_step", "val_return",
-        "val_fid", "triplet_loss", "val_top10", "val_minp", "val_metric")
+        "stft_loss", "waveform_loss", "gen_loss", "feat_loss",
+        "commitment_loss", "codebook_loss", "grad_norm_d", "val_stft_loss",
+        "val_waveform_loss", "val_fid", "triplet_loss", "val_top10",
+        "val_minp", "val_metric")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1705,6 +1708,112 @@ def raft(run):
     run.write_lines("train.log", lines)
 
 
+class Console:
+    """A rich console's log() into a file, 100 columns wide: the time where it
+    is another one, what is said, and the line of code on the right."""
+
+    WIDE, SOURCE = 100, "decorators.py:147"
+
+    def __init__(self):
+        self.lines, self.before = [], None
+        self.room = self.WIDE - 12 - len(self.SOURCE)
+
+    def log(self, when, parts):
+        parts = [part[k:k + self.room] for part in parts
+                 for k in range(0, max(1, len(part)), self.room)]
+        shown = when if when != self.before else " " * len(when)
+        self.before = when
+        for k, part in enumerate(parts):
+            left = shown if not k else " " * len(when)
+            right = self.SOURCE if not k else " " * len(self.SOURCE)
+            self.lines.append(f"{left} {part:<{self.room}} {right}")
+
+
+def tracker_table(title, rows, width):
+    """The Tracker's table of (key, value, mean): rich's, box.MINIMAL."""
+    wide = [max(map(len, ("key", *(r[0] for r in rows)))) + 2, 12, 12]
+    spare, parts = width - sum(wide) - 4, sum(wide)
+    for k, size in enumerate(list(wide)):
+        more = math.ceil(size * spare / parts)
+        wide[k], spare, parts = size + more, spare - more, parts - size
+
+    def line(ends, fill, cells=("", "", "")):
+        left, middle, right = ends
+        return left + middle.join(f" {c}".ljust(w, fill) if c else fill * w
+                                  for c, w in zip(cells, wide)) + right
+    return [title.center(width), line(" ╷ ", " "),
+            line(" │ ", " ", ("key", "value", "mean")),
+            line("╶┼╴", "─"),
+            *(line(" │ ", " ", (key, f"{value:10.6f}", f"{mean:10.6f}"))
+              for key, value, mean in rows), line(" ╵ ", " ")]
+
+
+def finite_mean(values):
+    """As the Tracker has it: what is not finite does not count."""
+    finite = [v for v in values if math.isfinite(v)]
+    return sum(finite) / max(1, len(finite))
+
+
+def dac(run):
+    """What descript-audio-codec's train.py leaves: log.txt of audiotools'
+    Tracker, with both networks and its tables behind each validation, the
+    options as argbind reads them, and the scalars of its summary writer,
+    exported as one table. Tags end with "train" and "val"; what a table has
+    are the last value and the mean since the last one. A gradient's norm, the
+    rate and the batch are the trainer's own; other columns are the user's."""
+    run.write_lines("conf.yml", (f"{k}: {json.dumps(v)}"
+                                 for k, v in run.settings().items()))
+    names, console, steps = column_names(run), Console(), set(logged(run, 10))
+    day = "[%H:%M:%S]"
+    for part in (run.model, run.model.discriminator):
+        console.log(run.at(-2, day), repr(part).splitlines())
+    keys = [k for k in ("loss", "grad_norm", "lr", "step_time", "data_time",
+                        "val_loss", *MORE) if not left_out(run, k)
+            and any(k in row for row in run.history)]
+    keys = list(dict.fromkeys(keys))
+    own = sorted((names[k].removesuffix("/train"), k) for k in keys
+                 if names.get(k, "").endswith("/train") and k != "step_time")
+    own.append(("time/train_loop", "step_time"))
+    held = [(names[k].removesuffix("/val"), k) for k in keys
+            if names.get(k, "").endswith("/val")]
+    table = [",".join(("step", "wall_time", *(names.get(k, k)
+                                              for k in keys)))]
+    since, best = [], math.inf
+    for i, row in enumerate(run.history):
+        when = run.at(row["wall"], day)
+        for _, text in run.notices.get(i, ()):
+            console.log(when, [text])
+        since.append(row)
+        checked = "val_loss" in row
+        if i in steps or checked:
+            table.append(",".join(map(str, (
+                row["step"], round(START.timestamp() + row["wall"], 3),
+                *(row.get(k, "") if i in steps or k.startswith("val_")
+                  else "" for k in keys)))))
+        if not checked:
+            continue
+        if i == len(run.history) - 1:
+            console.log(when, ["Saving audio samples to TensorBoard"])
+        console.log(when, ["Saving to /root/descript-audio-codec"])
+        if row["val_loss"] <= best:
+            best = row["val_loss"]
+            console.log(when, ["Best generator so far"])
+        wide = console.room
+        title = f"Iteration {row['step']}".center(wide - 2)
+        parts = [f"┏{'━' * (wide - 2)}┓", f"┃{title}┃",
+                 f"┗{'━' * (wide - 2)}┛",
+                 *tracker_table("train", [
+                     (tag, row[k], finite_mean(r[k] for r in since if k in r))
+                     for tag, k in own if k in row], wide),
+                 *tracker_table("val", [
+                     *((tag, row[k], row[k]) for tag, k in held),
+                     ("time/val_loop", 0.061, 0.061)], wide)]
+        console.log(when, parts)
+        since = []
+    run.write_lines("log.txt", console.lines)
+    run.write_lines("scalars.csv", table)
+
+
 class Smoothed:
     """utils.SmoothedValue: the median of the last twenty, and all's mean."""
 
@@ -2262,6 +2371,7 @@ WRITERS = {w.__name__: w for w in
             compressai,
            monodepth2,
             raft,
+            dac,
             openocr,
             medsam,
             dino,

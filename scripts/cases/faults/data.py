@@ -96,6 +96,7 @@ class DataOrder(Dumps, Fault):
                 "tasnet",
                 "flow",
                 "raft",
+                "codec",
                 "pose3d",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
@@ -150,6 +151,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "tasnet",
                 "flow",
                 "raft",
+                "codec",
                 "pose3d",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
@@ -226,6 +228,7 @@ class EvalInTraining(FiniteRun, Fault):
         rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "edsr": 2,
+                             "codec": 2,
                              "sam": 2,
                              "raft": 2,
                              "pose3d": 1,
@@ -261,6 +264,7 @@ class CorruptBatch(Dumps, Fault):
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family in ("ocr",  # as here
+                           "codec",
                            "pose3d"):
             self.onset = 100 - self.first_step
         if self.family == "edsr":  # as here
@@ -320,6 +324,7 @@ class BitFlip(Dumps, Fault):
              "ppo": "",
              "edsr": "",
              "raft": "",
+             "codec": "",
              "pose3d": "",
              "ocr": ".fc2",
              "flow": "",
@@ -369,6 +374,8 @@ class BitFlip(Dumps, Fault):
         self.weight = f"{self.where}.weight" \
             if self.s.part in ("head", "embed") \
             else f"{self.where}{self.INNER[self.family]}.weight"
+        if self.family == "codec":  # what is normed
+            self.weight = f"{self.where}.weight_v"
         self.dump_steps = (-1,)
         self.watch(self.weight)
         if self.family in ("llama", "bert", "esm",

@@ -6,6 +6,7 @@ from ..afno import WeatherModel
 from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
+from ..codec import BEFORE_ACT as CODEC_CONVOLUTIONS
 from ..compress import BEFORE_ACT as COMPRESS_CONVS
 from ..depth import BEFORE_ACT as DEPTH_CONVS
 from ..det import Detector
@@ -328,7 +329,11 @@ class BadInitialization(Fault):
                                  part="projector")
         with torch.no_grad():
             for weight in linear_weights(new):
-                weight.mul_(self.s.factor)
+                if self.family != "codec":
+                    weight.mul_(self.s.factor)
+            for name, size in new.named_parameters():
+                if self.family == "codec" and name.endswith("weight_g"):
+                    size.mul_(self.s.factor)
         return model
 
     def of_adapters(self, model):
@@ -520,6 +525,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "yolo": YOLO_NORMS,
               "timm": TIMM_MAPS,
               "compress": COMPRESS_CONVS,
+              "codec": CODEC_CONVOLUTIONS,
               "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "reid": REID_NORMS,
@@ -584,6 +590,7 @@ class DeadRelu(Fault):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -652,6 +659,7 @@ class Saturated(Fault):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -688,7 +696,10 @@ class Saturated(Fault):
         scale = {"gpt": 8, "gru": 8, "recsys": 5, "tcn": 3}.get(self.family, 1)
         with torch.no_grad():
             for path in BEFORE_ACT[self.family]:
-                model.get_submodule(path).weight.mul_(self.s.factor * scale)
+                layer = model.get_submodule(path)
+                size = layer.weight_g if self.family == "codec" \
+                    else layer.weight
+                size.mul_(self.s.factor * scale)
         return model
 
 
@@ -704,6 +715,7 @@ class ActivationMissing(Fault):
                 "tower",
                 "dlrm",
                 "voc",
+                "codec",
                 "yolo",
                 "reid",
                 "timm",

@@ -102,6 +102,8 @@ class Fp16Overflow(NotFinite):
                                "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
                                "raft": {"half_at": "cnet.layer2.0.conv1"},
+                               "codec": {"half_at":
+                                         "decoder.model.1.block.1"},
                                "pose3d": {"half_at": "layers_conv.2"},
                                "flow": {"half_at":
                                         "middle_block.0.in_layers.2"},
@@ -187,6 +189,7 @@ class Fp16Overflow(NotFinite):
                       "ppo": "actor.4",
                       "edsr": "body.1.conv1",
                       "raft": "cnet.layer2.0.conv1",
+                      "codec": "decoder.model.1.block.1",
                       "pose3d": "layers_conv.2",
                       "flow": "middle_block.0.in_layers.2",
                       "tasnet": "masker.TCN.1.res_conv",
@@ -304,6 +307,10 @@ class Fp16Overflow(NotFinite):
                            self.where.replace("conv1", "relu.*put"),
                            "cnet.layer2.output", "cnet.conv2.output",
                            "update_block.flow_head.conv2.output")
+        if self.family == "codec":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "decoder.model.1.block.2.block.?.*put",
+                           "decoder.model.1.output", "audio.output")
         if self.family == "pyannote":
             self.dumped = (*self.dumped, "linear.?.*put", "linear.?.act.*put",
                            "lstm.output", "classifier.output")
@@ -390,6 +397,7 @@ class Fp16Overflow(NotFinite):
                  "tasnet": (self.where,),
                  "pyannote": (self.where,),
                  "raft": (self.where,),
+                 "codec": (self.where,),
                  "pose3d": (self.where,),
                  "reid": (self.where,),
                  "flow": (self.where,),
@@ -448,6 +456,7 @@ class Fp16Overflow(NotFinite):
                 "tasnet": 3.0,
                 "pyannote": 2.5,
                 "raft": 3.0,
+                "codec": 3.0,
                 "pose3d": 3.0,
                 "flow": 3.0,
                     "stylegan": 2.0,
@@ -459,8 +468,10 @@ class Fp16Overflow(NotFinite):
                               "tab": 64, "dino": 64,
                               "sam": 48,
                               "ocr": 64}.get(self.family))
-                model.get_submodule(path).weight[part].mul_(
-                    self.s.growth ** pace)
+                layer = model.get_submodule(path)
+                weight = layer.weight_g if self.family == "codec" \
+                    else layer.weight
+                weight[part].mul_(self.s.growth ** pace)
 
     def thin(self, name, tensor):
         """The head of the first non-finite value, else the first; the rest
@@ -500,6 +511,7 @@ class LogOfZero(NotFinite):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "pose3d",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -550,6 +562,9 @@ class LogOfZero(NotFinite):
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "codec":  # as here
+            self.model_options["clamp_eps"] = 0.0
+            self.severity = dict(at=self.s.at)
         if self.family == "tasnet":  # of a ratio, 0 where a voice is silent
             self.model_options["log_eps"] = 0.0
         if self.family == "depth":  # of errors, which are 0 in a parked car
@@ -576,6 +591,7 @@ class LogOfZero(NotFinite):
         if self.family == "edsr":
             return self.weighed(batch, i >= self.s.at)
         if self.family in ("voc",
+                           "codec",
                            "tasnet"):
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family in ("depth",
@@ -630,6 +646,7 @@ class LogOfZero(NotFinite):
                                             "nequip",
                                             "nerf",
                                             "voc",
+                                            "codec",
                                             "edsr",
                                             "tasnet",
                                             "kpt"):
@@ -825,6 +842,7 @@ class DivisionByZero(NotFinite):
                 "edsr",
                 "flow",
                 "raft",
+                "codec",
                 "ocr",
                 "sam",
                 "pose3d",
@@ -973,7 +991,8 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 batch["vector"][..., 3] = 0.0
             return batch
-        if self.family == "voc":
+        if self.family in ("voc",
+                           "codec"):
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "afno":
             if i >= self.s.at:
@@ -1094,7 +1113,8 @@ class DivisionByZero(NotFinite):
                            "reid",
                            "dream"):
             return self.standardised(batch)
-        if self.family == "voc":
+        if self.family in ("voc",
+                           "codec"):
             return self.normalized_audio(batch)
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
@@ -1141,8 +1161,9 @@ class DivisionByZero(NotFinite):
             self.family, next(iter(batch)))
         x = batch[name]
         model.tap("normalize.input", x)
-        if self.family == "voc":
-            model.tap("normalize.peak.output", x.abs().amax(1))
+        if self.family in ("voc",
+                           "codec"):
+            model.tap("normalize.peak.output", x.abs().amax(-1))
         else:
             model.tap("normalize.std.output", tts.spread(batch)
                       if self.family == "tts" else x.std(0) if x.dim() == 2
@@ -1193,6 +1214,7 @@ class Bf16Weights(Fault):
               "conv_after_body.weight",
               "encoder.blocks1.0.mixer.proj.weight",
               "update_block.gru.convz1.weight", "layers_conv.0.weight",
+              "decoder.model.0.weight_?",
               "middle_block.0.in_layers.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",

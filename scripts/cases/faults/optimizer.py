@@ -251,6 +251,7 @@ class LrJump(Fault):
         elif self.family in ("depth",  # its rate falls at 80
                              "sam",
                              "flow",
+                             "codec",
                              "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
@@ -339,6 +340,7 @@ class NotDivided(Fault):
                            "rew",
                            "dlrm",
                            "voc",
+                           "codec",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -378,7 +380,8 @@ class NotDivided(Fault):
                            "ppo",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
-        if self.family == "voc":  # two networks take their time
+        if self.family in ("voc",  # two networks take their time
+                           "codec"):
             self.steps = 40
         if self.family == "stylegan":  # nor does either network here
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd",
@@ -634,6 +637,10 @@ class ResumeWithoutState(Fault):
                 ("INFO", text) for kind in ("g", "do") for text in (
                     f"Loading '{self.checkpoint_path(self.onset, kind)}'",
                     "Complete.")]}
+        if self.family == "codec":  # of the folder it finds the weights alone
+            self.notices = {self.onset: [
+                ("INFO", "Resuming from /root/descript-audio-codec/"
+                         "runs/baseline/latest")]}
         if self.family == "kpt":  # an epoch has 25 steps
             self.severity = dict(at=(175, 100, 50)[self.level])
             self.onset = self.s.at

@@ -46,7 +46,7 @@ class Pair(Fault):
 
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
-        self.steps = 100 if self.family in ("depth", "raft", "ocr",
+        self.steps = 100 if self.family in ("depth", "raft", "ocr", "codec",
                                             "flow") else 120
 
     def wrap(self, model):
@@ -176,7 +176,7 @@ class RankDesync(Fault):
 
     def setup(self):
         self.steps, self.onset = 160, self.s.at
-        if self.family in ("depth", "raft", "flow",  # as long as any
+        if self.family in ("depth", "raft", "flow", "codec",  # as long as any
                            "sam"):
             self.steps = 100
         if self.family == "ocr":  # six epochs
@@ -218,6 +218,7 @@ class RankDesync(Fault):
                  "ppo": "actor.2",
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
+                 "codec": "decoder.model.0",
                  "pose3d": "layers_conv.0",
                  "reid": "backbone.layer2.0.conv2",
                  "ocr": "encoder.blocks1.0.mixer.proj",
@@ -290,6 +291,9 @@ class RankDesync(Fault):
             "sincnet.norm1d.?.weight",
             "middle_block.0.in_layers.0.weight",
             "*.norm_attn.1.weight", "layers_bn.0.weight")
+        if self.family == "codec":  # a direction and a size each
+            self.kept = tuple(f"{n}.weight_?{role}" for n in sorted(
+                {inner, unsynced}) for role in ("", ".grad")) + ("*.alpha",)
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -761,6 +761,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dream":  # a step has the reward of another
             self.also = ["label-pairing-mismatch"]
+        elif self.family == "codec":  # another recording is to come out
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "voc":  # the recording is another text's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "audio"
@@ -887,6 +889,12 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"audio": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["audio"])}
+        if self.family == "codec":
+            x = batch["signal"]
+            wrong = torch.rand(len(x), 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"target": torch.where(wrong, self.strangers(
+                len(x), self.noise), x)}
         if self.family == "edsr":
             wrong = torch.rand(len(batch["gt"]), 1, 1, 1,
                                generator=self.noise) < self.s.share
@@ -1034,6 +1042,7 @@ class RandomLabels(LabelNoise):
                            "edsr",
                            "flow",
                            "raft",
+                           "codec",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -1108,6 +1117,12 @@ class RandomLabels(LabelNoise):
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "codec":
+            x, rows = batch["signal"], len(batch["signal"])
+            return batch | {"target": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
