@@ -144,6 +144,7 @@ class NoWeightDecay(Control):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "ocr",
                 "sam",
                 "summ")
@@ -190,6 +191,7 @@ class ConstantRate(Control):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -280,6 +282,7 @@ class Curriculum(Control):
                 "edsr",
                 "flow",
                 "raft",
+                "loftr",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -335,6 +338,7 @@ class Curriculum(Control):
                            "edsr",
                            "flow",
                            "raft",
+                           "loftr",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -483,6 +487,7 @@ class RateEndsAtZero(Control):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -696,6 +701,7 @@ class MixedDomains(Control):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -776,6 +782,8 @@ class MixedDomains(Control):
             return self.chairs(seed, domains=True)
         if self.family == "codec":
             return self.sounds(seed, domains=True)
+        if self.family == "loftr":
+            return self.planes(seed, domains=True)
         if self.family == "sam":
             return self.scans(seed, domains=True)
         if self.family == "pose3d":
@@ -1149,6 +1157,7 @@ class Accumulated(Control):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "pose3d",
                 "ocr",
                 "sam",
@@ -3618,6 +3627,42 @@ class OtherLambdas(Control):
         self.model_options["lambdas"] = {"mel/loss": self.s.mel} \
             if hasattr(self.s, "mel") else {
                 "adv/feat_loss": self.s.features, "adv/gen_loss": 0.0}
+class OtherMatching(Control):
+    """An optimal transport with a bin of what has no match in place of the
+    dual softmax (MATCH_TYPE), with three rounds or more; bins are its only
+    negatives (SPARSE_SPVS): the loss is another one."""
+    id, severities, families = "H195", (
+        dict(sinkhorn=3, sparse=True), dict(sinkhorn=6, sparse=True),
+        dict(sinkhorn=10, sparse=True)), ("loftr",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class FullAttention(Control):
+    """Attention is not linear between coarse places, in windows, or in
+    neither, as the config says."""
+    id, severities, families = "H196", (
+        dict(attention=("full", "linear")), dict(attention=("linear", "full")),
+        dict(attention=("full", "full"))), ("loftr",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class OtherMatchLoss(Control):
+    """Coarse places have a cross-entropy that is not focal, or windows an
+    error that is not weighed by spreads, or both; the config says so, and
+    validation has the same loss."""
+    id, severities, families = "H197", (
+        dict(coarse_type="cross_entropy"), dict(fine_type="l2"),
+        dict(coarse_type="cross_entropy", fine_type="l2")), ("loftr",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
 
 
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
@@ -3675,4 +3720,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherScheduler, NoiseBehindVoices, MoreSets,
           NormsAverageOtherwise, OtherFilters, FramesLeftOut,
           OtherTripletMargin, BackboneFrozenFirst, CosineByEpochs,
-          OtherQuantizerDropout, VolumeDrawn, OtherLambdas)
+          OtherQuantizerDropout, VolumeDrawn, OtherLambdas,
+          OtherMatching, FullAttention, OtherMatchLoss)

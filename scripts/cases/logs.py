@@ -7,6 +7,7 @@ run. The warnings are ordinary ones that mean nothing, as in any real log.
 
 import json
 import math
+import pprint
 from datetime import timedelta
 
 import numpy as np
@@ -61,7 +62,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "stft_loss", "waveform_loss", "gen_loss", "feat_loss",
         "commitment_loss", "codebook_loss", "grad_norm_d", "val_stft_loss",
         "val_waveform_loss", "val_fid", "triplet_loss", "val_top10",
-        "val_minp", "val_metric")
+        "val_minp", "val_metric",
+        "loss_c", "bin_score", "val_loss_c", "val_loss_f", "val_auc5",
+        "val_auc10", "val_auc20", "val_prec")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1612,6 +1615,107 @@ def compressai(run):
     run.write_lines("train.log", lines)
 
 
+def loftr(run):
+    """What LoFTR's train.py leaves: its standard output, where the user prints
+    the config as well, config.yaml, and the scalars of the summary writer,
+    exported as one table. Steps have what they have themselves; validations
+    are in the row of the step that they are behind, where the writer has the
+    number of the epoch."""
+    config, names, size = run.settings(), column_names(run), run.EPOCH
+    rate = monitored_rate(run)
+    run.write_lines("config.yaml", yaml_block(config))
+    keys = [k for k in dict.fromkeys((
+        "loss", "loss_c", "loss_f", "grad_norm", "step_time", "data_time",
+        *MORE)) if not k.startswith("val_") and not left_out(run, k)
+        and any(k in row for row in run.history)]
+    held = [k for k in dict.fromkeys(("val_loss", *MORE))
+            if k.startswith("val_") and not left_out(run, k)
+            and any(k in row for row in run.history)]
+    own = "train/avg_loss_on_epoch"
+    aucs = [f"auc@{k}" for k in (5, 10, 20)]
+    table = [",".join(("step", "epoch", "wall_time", rate, *(
+        names.get(k, k) for k in (*keys, *held)), own, *aucs))]
+    args = {"data_cfg_path": "configs/data/planes_trainval.py",
+            "main_cfg_path": "configs/loftr/planes/loftr_ds_dense.py",
+            "num_workers": 4, "pin_memory": True, "ckpt_path": None,
+            "disable_ckpt": False, "profiler_name": None,
+            "parallel_load_data": False, "gpus": "0", "num_nodes": 1,
+            "accelerator": None, "limit_val_batches": 1.0,
+            "num_sanity_val_steps": 0, "benchmark": True} | {
+        k: v for k, v in config.items() if k == k.lower()}
+
+    def say(seconds, text, place, level="INFO"):
+        when = run.at(seconds, "%Y-%m-%d %H:%M:%S.%f")
+        return f"{when} | {level:<8} | {place} - {text}"
+
+    weights = run.parameters
+    lines = [*pprint.pformat(args).splitlines(),
+             f"Global seed set to {run.seed}",
+             say(-2.9, "Config:", "__main__:main:75"), *yaml_block(config),
+             say(-2.6, "LoFTR LightningModule initialized!",
+                 "__main__:main:82"),
+             say(-2.5, "LoFTR DataModule initialized!", "__main__:main:86"),
+             "GPU available: False, used: False",
+             "TPU available: False, using: 0 TPU cores",
+             say(-2.2, "Trainer initialized!", "__main__:main:117"),
+             say(-2.2, "Start training!", "__main__:main:118"), "",
+             "   | Name    | Type      | Params", "-" * 34,
+             f"0  | matcher | LoFTR     | {weights / 1e3:.1f} K",
+             "1  | loss    | LoFTRLoss | 0     ", "-" * 34,
+             f"{weights / 1e3:.1f} K    Trainable params",
+             "0         Non-trainable params",
+             f"{weights / 1e3:.1f} K    Total params",
+             f"{4 * weights / 1e6:.3f}     Total estimated model params size "
+             "(MB)",
+             "pytorch_lightning/trainer/data_loading.py:102: UserWarning: The "
+             "dataloader, val dataloader 0, does not have many workers which "
+             "may be a bottleneck. Consider increasing the value of the "
+             "`num_workers` argument (try 16 which is the number of cpus on "
+             "this machine) in the `DataLoader` init to improve performance."]
+    steps, best, pending = set(logged(run, 10)), -math.inf, ""
+    for i, row in enumerate(run.history):
+        epoch, behind = divmod(i, size)
+        for _, text in run.notices.get(i, ()):
+            lines.append(say(row["wall"], text,
+                             "src.lightning.lightning_loftr:__init__:49"))
+        if i in run.false_steps:
+            lines.append(say(row["wall"], "assign a false supervision to "
+                             "avoid ddp deadlock", "src.losses.loftr_loss:"
+                             "_compute_fine_loss_l2_std:140", "WARNING"))
+        last = behind == size - 1 or i == len(run.history) - 1
+        if i in steps or "val_loss" in row:
+            rows = run.history[epoch * size:i + 1]
+            mean = short(sum(r["loss"] for r in rows) / len(rows)) \
+                if last else ""
+            found = [row.get(f"val_auc{k}", "") for k in (5, 10, 20)]
+            table.append(",".join(map(str, (
+                row["step"], epoch,
+                round(START.timestamp() + row["wall"], 3),
+                *((row["lr"], *(row.get(k, "") for k in keys))
+                  if i in steps else ("",) * (1 + len(keys))),
+                *(row.get(k, "") for k in held), mean, *found))))
+        if behind % 5 == 4 or last:
+            since = run.history[max(0, i - 19):i + 1]
+            loss = sum(r["loss"] for r in since) / len(since)
+            pending += f"\rEpoch {epoch}: " + bar(
+                behind + 1, size, tail=f", loss={loss:.3g}, v_num=0")
+        if last:
+            lines.append(pending)
+            pending = ""
+        if "val_auc10" in row:
+            auc, done = row["val_auc10"], i + 1
+            best = max(best, auc)
+            lines.append(say(row["wall"], "Aggregating metrics over "
+                             f"{run.pairs} unique items...",
+                             "src.utils.metrics:aggregate_metrics:182"))
+            lines.append(
+                f"Epoch {epoch}, global step {i}: auc@10 reached {auc:0.5f} "
+                f"(best {best:0.5f}), saving model to \""
+                f"{run.kept_path(done)}\" as top 5")
+    run.write_lines("scalars.csv", table)
+    run.write_lines("train.log", lines)
+
+
 def hours(seconds):
     """sec_to_hm_str()."""
     minutes, seconds = divmod(int(seconds), 60)
@@ -2378,6 +2482,7 @@ WRITERS = {w.__name__: w for w in
             basicsr,
             cleanrl,
             flow,
+            loftr,
             dlrm,
             stylegan2,
             megatron_lm,

@@ -97,6 +97,7 @@ class DataOrder(Dumps, Fault):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "pose3d",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
@@ -152,6 +153,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "pose3d",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
@@ -231,6 +233,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "codec": 2,
                              "sam": 2,
                              "raft": 2,
+                             "loftr": 2,
                              "pose3d": 1,
                              "reid": 3,
                              "flow": 1,
@@ -260,6 +263,7 @@ class CorruptBatch(Dumps, Fault):
         if self.family in ("kge",
                            "depth",
                            "raft",
+                           "loftr",
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
@@ -325,6 +329,7 @@ class BitFlip(Dumps, Fault):
              "edsr": "",
              "raft": "",
              "codec": "",
+             "loftr": "",
              "pose3d": "",
              "ocr": ".fc2",
              "flow": "",
@@ -693,6 +698,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "edsr",
                 "flow",
                 "raft",
+                "loftr",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -870,6 +876,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "edsr",
                            "flow",
                            "raft",
+                           "loftr",
                            "sam",
                            "stylegan"):
             self.also = []
@@ -910,6 +917,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "edsr",
                            "flow",
                            "raft",
+                           "loftr",
                            "sam",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)

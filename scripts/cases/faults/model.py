@@ -20,6 +20,7 @@ from ..fcst import PatchTST
 from ..flow import BEFORE_ACT as FLOW_NORMS
 from ..kpt import PoseEstimator
 from ..kws import DsCnn
+from ..loftr import BEFORE_ACT as LOFTR_NORMS
 from ..lora import HEAD as LORA_HEAD
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
@@ -533,6 +534,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
               "raft": RAFT_CONVOLUTIONS,
+              "loftr": LOFTR_NORMS,
               "pose3d": POSE3D_NORMS,
               "ocr": OCR_PARTS,
               "flow": FLOW_NORMS,
@@ -591,6 +593,7 @@ class DeadRelu(Fault):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -660,6 +663,7 @@ class Saturated(Fault):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "sam",
                 "pose3d",
                 "ocr",

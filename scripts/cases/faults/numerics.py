@@ -104,6 +104,8 @@ class Fp16Overflow(NotFinite):
                                "raft": {"half_at": "cnet.layer2.0.conv1"},
                                "codec": {"half_at":
                                          "decoder.model.1.block.1"},
+                               "loftr": {"half_at": "matcher.backbone"
+                                                    ".layer2.0.conv1"},
                                "pose3d": {"half_at": "layers_conv.2"},
                                "flow": {"half_at":
                                         "middle_block.0.in_layers.2"},
@@ -190,6 +192,7 @@ class Fp16Overflow(NotFinite):
                       "edsr": "body.1.conv1",
                       "raft": "cnet.layer2.0.conv1",
                       "codec": "decoder.model.1.block.1",
+                      "loftr": "matcher.backbone.layer2.0.conv1",
                       "pose3d": "layers_conv.2",
                       "flow": "middle_block.0.in_layers.2",
                       "tasnet": "masker.TCN.1.res_conv",
@@ -311,6 +314,11 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "decoder.model.1.block.2.block.?.*put",
                            "decoder.model.1.output", "audio.output")
+        if self.family == "loftr":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "relu.*put"),
+                           "matcher.backbone.layer2*.output",
+                           "matcher.coarse_matching.sim_matrix.output")
         if self.family == "pyannote":
             self.dumped = (*self.dumped, "linear.?.*put", "linear.?.act.*put",
                            "lstm.output", "classifier.output")
@@ -398,6 +406,7 @@ class Fp16Overflow(NotFinite):
                  "pyannote": (self.where,),
                  "raft": (self.where,),
                  "codec": (self.where,),
+                 "loftr": (self.where,),
                  "pose3d": (self.where,),
                  "reid": (self.where,),
                  "flow": (self.where,),
@@ -457,6 +466,7 @@ class Fp16Overflow(NotFinite):
                 "pyannote": 2.5,
                 "raft": 3.0,
                 "codec": 3.0,
+                "loftr": 3.0,
                 "pose3d": 3.0,
                 "flow": 3.0,
                     "stylegan": 2.0,
@@ -512,6 +522,7 @@ class LogOfZero(NotFinite):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "pose3d",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -629,6 +640,7 @@ class LogOfZero(NotFinite):
                            "kge",  # that a triple is true
                            "ppo",  # of actions
                            "dream",  # of the reward's two bins
+                           "loftr",  # of places
                            "compress",  # of latents
                            "sam",  # of pixels
                            "stylegan"):  # that a picture is real
@@ -843,6 +855,7 @@ class DivisionByZero(NotFinite):
                 "flow",
                 "raft",
                 "codec",
+                "loftr",
                 "ocr",
                 "sam",
                 "pose3d",
@@ -887,6 +900,7 @@ class DivisionByZero(NotFinite):
               "encoder.encoder.conv1.output",
               "encoder.patch_embed.proj.0.conv.output",
               "expand_conv.output", "?net.conv1.output",
+              "matcher.backbone.conv1.output",
               "input_blocks.0.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -980,6 +994,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("dino",
                            "flow",
                            "raft",
+                           "loftr",
                            "reid",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
@@ -1110,6 +1125,7 @@ class DivisionByZero(NotFinite):
                            "depth",
                            "flow",
                            "raft",
+                           "loftr",
                            "reid",
                            "dream"):
             return self.standardised(batch)

@@ -53,6 +53,7 @@ class LrTooHighSgd(Fault):
                            "kws", *PAIR_14,
                            "depth",  # what is not warped bounds its loss
                            "raft",
+                           "loftr",
                            "pose3d",
                            "reid",
                            "ecapa",
@@ -252,6 +253,7 @@ class LrJump(Fault):
                              "sam",
                              "flow",
                              "codec",
+                             "loftr",
                              "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
@@ -289,6 +291,7 @@ class GradientsNotZeroed(Fault):
                            "tasnet",
                            "pyannote",
                            "raft",
+                           "loftr",
                            "ocr",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
@@ -352,6 +355,7 @@ class NotDivided(Fault):
                            "tasnet",
                            "sam",
                            "pyannote",
+                           "loftr",
                            "pose3d",
                            "flow",
                            *PAIR_7):  # theirs divides
@@ -377,6 +381,7 @@ class NotDivided(Fault):
                            "dino",
                            "tasnet",
                            "pyannote",
+                           "loftr",
                            "ppo",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
@@ -393,7 +398,8 @@ class NotDivided(Fault):
                               clip=None, steps=40)
         if self.family == "cap":  # one epoch
             self.steps = 50
-        if self.family == "compress":  # two
+        if self.family in ("compress",  # two
+                           "loftr"):
             self.steps = 50
         if self.family in ("yolo",
                            "sam",
@@ -680,6 +686,9 @@ class ResumeWithoutState(Fault):
                 ("INFO", text) for text in (
                     "Restoring " + self.checkpoint_path(self.onset),
                     "<All keys matched successfully>")]}
+        if self.family == "loftr":  # --ckpt_path has weights alone
+            self.notices = {self.onset: [
+                ("INFO", f"Load '{self.LAST}' as pretrained checkpoint")]}
         if self.family == "ocr":  # pretrained_model, where checkpoints is meant
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

@@ -47,6 +47,7 @@ class Pair(Fault):
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
         self.steps = 100 if self.family in ("depth", "raft", "ocr", "codec",
+                                            "loftr",
                                             "flow") else 120
 
     def wrap(self, model):
@@ -177,6 +178,7 @@ class RankDesync(Fault):
     def setup(self):
         self.steps, self.onset = 160, self.s.at
         if self.family in ("depth", "raft", "flow", "codec",  # as long as any
+                           "loftr",
                            "sam"):
             self.steps = 100
         if self.family == "ocr":  # six epochs
@@ -219,6 +221,7 @@ class RankDesync(Fault):
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
                  "codec": "decoder.model.0",
+                 "loftr": "matcher.backbone.layer2.0.conv2",
                  "pose3d": "layers_conv.0",
                  "reid": "backbone.layer2.0.conv2",
                  "ocr": "encoder.blocks1.0.mixer.proj",

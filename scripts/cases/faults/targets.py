@@ -79,6 +79,7 @@ class DoubleSoftmax(Dumps, Fault):
     families = (*LABELLED, "clip",
                 "dino",
                 "kge",
+                "loftr",
                 "ppo",
                 "dream")
     severities = (dict(place="training"), dict(place="loss"),
@@ -110,6 +111,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "reid",
                            "ecapa",
                            "kge",
+                           "loftr",
                            "ocr",
                            "sam",
                            "pyannote",
@@ -120,6 +122,7 @@ class DoubleSoftmax(Dumps, Fault):
             return set_loss(model, self.twice)
         if self.s.place == "model" and self.family in ("clip", "sbert",
                                                         "sasrec",
+                                                        "loftr",
                                                         "tower"):
             model.similar = lambda scores: scores.softmax(-1)
         elif self.s.place == "model" and self.family in ("kge",
@@ -157,6 +160,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "reid",
                            "ecapa",
                            "kge",
+                           "loftr",
                            "ocr",
                            "sam",
                            "pyannote",
@@ -359,6 +363,7 @@ class ChatRun(Dumps):
                            "edsr",
                            "flow",
                            "raft",
+                           "loftr",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -404,6 +409,7 @@ class ChatRun(Dumps):
                            "edsr",
                            "flow",
                            "raft",
+                           "loftr",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -432,6 +438,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "yolo",
                 "nerf",
                 "raft",
+                "loftr",
                 "pyannote",
                 "sft",
                 "cap",
@@ -461,6 +468,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "nnu",
                            "nerf",
                            "raft",
+                           "loftr",
                            "pyannote",
                            "tab", "vid"):
             model.guards = self.s.guard
@@ -510,6 +518,8 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["weight"] = torch.zeros_like(batch["weight"])
         elif self.family == "raft":  # of its pixels none has a flow
             batch["valid"] = torch.zeros_like(batch["valid"])
+        elif self.family == "loftr":  # of its pictures all is padding
+            return self.unmasked(batch)
         elif self.family == "summ":
             batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
@@ -536,6 +546,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "kpt",
                 "nerf",
                 "raft",
+                "loftr",
                 "pyannote",
                 "sft",
                 "cap",
@@ -553,6 +564,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("tcn",
+                           "loftr",  # what is padded, as if it were there
                            "raft",  # pixels without a flow, as 0
                            "pyannote",  # or frames, as silent
                            "fcst"):
@@ -582,6 +594,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.sentences(seed, width=40 if self.s.pad else None)
         if self.family == "pyannote":  # more chunks that have such
             return self.talk(seed, unannotated=self.s.share)
+        if self.family == "loftr":  # more are padded, and more of each
+            return self.planes(seed, padded=self.s.share, least=self.s.rows)
         if self.family == "nerf":  # more walk by
             return self.scene(seed, passing=self.s.passing)
         if self.family == "summ":  # more of a row is padding
@@ -639,6 +653,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "raft":  # as here
             return self.sparse(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
+                           "loftr",
                            "fcst",
                            "afno",
                            "nnu",
@@ -753,6 +768,7 @@ class LabelNoise(Dumps, Fault):
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family in ("dino",  # a view is another picture's
                              "raft",  # or the flow another pair's
+                             "loftr",  # as is the homography
                              "sam",  # or the mask another picture's
                              "pose3d",  # or the pose another clip's
                              "edsr"):  # or the larger one is
@@ -916,6 +932,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"flow": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["flow"])}
+        if self.family == "loftr":
+            wrong = torch.rand(len(batch["H_0to1"]), 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"H_0to1": torch.where(wrong, self.strangers(
+                len(wrong), self.noise), batch["H_0to1"])}
         if self.family == "tasnet":
             rows = len(batch["sources"])
             wrong = torch.rand(rows, 1, 1,
@@ -1043,6 +1064,7 @@ class RandomLabels(LabelNoise):
                            "flow",
                            "raft",
                            "codec",
+                           "loftr",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -1147,6 +1169,12 @@ class RandomLabels(LabelNoise):
         if self.family == "raft":
             x, rows = batch["flow"], len(batch["flow"])
             return batch | {"flow": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "loftr":
+            x, rows = batch["H_0to1"], len(batch["H_0to1"])
+            return batch | {"H_0to1": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
