@@ -209,6 +209,11 @@ ScalarName scalarName(StringRef Raw) {
   if (std::optional<ScalarAlias> Found = findOfSplit(Normal))
     return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
             true, Found->Weak};
+  // A metric of the training set, as audiotools calls it: no layer is called so.
+  if (StringRef Whole = Normal; Whole.consume_back("/train"))
+    if (std::optional<ScalarAlias> Found = findOfSplit(Whole))
+      return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
+              true, Found->Weak};
   // Transformers evaluates several sets as eval_<set>_loss: a series each.
   if (StringRef Set = Normal;
       Set.consume_front("eval_") && Set.consume_back("_loss") && !Set.empty())

@@ -11,8 +11,8 @@
 ---
 --- ## Known false positives
 --- Pictures of one shape that are padded to a larger one at the bottom, as cameras' are for a detector; where a setting
---- speaks of letterboxes, of padding or of a divisor of sizes, nothing is said. Pictures that have a border above as
---- well, as digits in a frame, are left out.
+--- speaks of letterboxes, of padding or of a divisor of sizes, or a mask is in the batch, nothing is said. Pictures
+--- that have a border above as well, as digits in a frame, are left out.
 ---
 --- ## References
 --- https://pytorch.org/vision/stable/generated/torchvision.transforms.Pad.html
@@ -71,6 +71,12 @@ return {
       .. "*padding_mode')")
       :where("value is not null and not match(value, 'false|False|none|None|null|0|1')"):first()
     if padded then return skip("pictures that nothing pads on purpose: " .. padded.key .. " is set") end
+    -- A mask beside them says where they end, and what is behind it is left out.
+    for mask in case.tensors:where("match(name, 'batch.*mask*') and zero_share > 0"):slice(0, 8):rows() do
+      if #(mask.shape or {}) == 3 then
+        return skip(("pictures that nothing fills up on purpose: %s says where they end"):format(mask.name))
+      end
+    end
     local batches = case.tensors:where("match(name, ?) and zero_share is not null and numel >= 64", PICTURES)
       :sort("step")
     local seen, ends, at_end, looked = 0, {}, nil, {}

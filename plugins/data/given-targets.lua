@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Targets that a row of the batch holds among its inputs: a tensor of numbers that is another one of the same shape,
---- element by element, in some rows or all; and one id a row that is the last of the ids which the row is given.
+--- element by element, in some rows or all; and one id a row that is the last of the ids which the row is given. Where
+--- the model gives its input back, rows whose target is something else altogether.
 ---
 --- ## Why it matters
 --- What is to be told can be read. The loss falls below what the data allow, copying is all that is learned, and with
@@ -35,6 +36,8 @@ local function gives_back(case)
     or case.config:where("match(key, '*model*|*arch*|*task*|*type|*objective*') and match(value, ?)", BACK):first()
     or case.tensors:where("match(name, ?)", "batch.*noise*|batch.*timestep*|batch.*noisy*|batch.*recon*|batch.*masked*")
       :first()
+    or case.scalars:where("match(name, '*recon*loss*|*loss*recon*|*commit*loss*|*codebook*loss*|*waveform*loss*')")
+      :first()
 end
 
 --- Whether a row of two tensors is the same, and has three values or more; what it begins with mostly says no.
@@ -50,6 +53,33 @@ local function same_row(target, input, first, width)
     end
   end
   return equal, n >= 3
+end
+
+--- How much of one list goes with another of its length, from -1 to 1; 1 where one of them does not vary.
+local function correlation(x, y)
+  local n, sx, sy, sxx, syy, sxy = #x, 0, 0, 0, 0, 0
+  for i = 1, n do sx, sy = sx + x[i], sy + y[i] end
+  for i = 1, n do
+    local a, b = x[i] - sx / n, y[i] - sy / n
+    sxx, syy, sxy = sxx + a * a, syy + b * b, sxy + a * b
+  end
+  return sxx > 0 and syy > 0 and sxy / math.sqrt(sxx * syy) or 1
+end
+
+--- Of the rows of a target that are not those of the input, how many have nothing to do with it: a correlation below a
+--- half in size.
+local function of_others(target, input)
+  local lines = math.floor(target.shape[1])
+  local width = target.numel // lines
+  local others = 0
+  for row = 0, math.min(lines, ROWS) - 1 do
+    if not same_row(target, input, row * width, width) then
+      local y, x = elements.of(target, row * width, math.min(width, WIDTH)),
+                   elements.of(input, row * width, math.min(width, WIDTH))
+      others = others + (math.abs(correlation(x, y)) < 0.5 and 1 or 0)
+    end
+  end
+  return others
 end
 
 --- The rows of a target that are those of another tensor: how many of how many that say something.
@@ -91,7 +121,7 @@ return {
   api      = 1,
   summary  = "Targets stand among the inputs of their row",
   needs    = { tensors = { "name", "data" } },
-  symptoms = { "targets-among-inputs" },
+  symptoms = { "targets-among-inputs", "labels-of-other-rows" },
   options  = {
     share = { default = 0.1, doc = "Share of rows whose target is the input, worth reporting" },
     ids   = { default = 0.4, doc = "Share of rows whose id is the last one given, worth reporting" },
@@ -102,7 +132,7 @@ return {
     local opt   = case.options
     local batch = case.tensors:where("match(name, 'batch.*') and numel >= 8 and step is not null and shape is not null")
     local back  = gives_back(case)
-    local judged, found = false, nil
+    local judged, found, swapped = false, nil, nil
 
     --- Keeps what is found, the surest first.
     local function keep(hits, rows, target, input, words)
@@ -123,7 +153,13 @@ return {
           if #own == #shape and own[1] == shape[1] and own[#own] == shape[#shape] then
             judged = true
             local hits, rows = same_rows(target, input)
-            if rows >= 2 and hits >= math.max(2, opt.share * rows) and not (back and hits >= 0.9 * rows) then
+            if back and rows >= 4 and hits >= 0.3 * rows and hits < rows
+              and of_others(target, input) == rows - hits then
+              swapped = swapped or { target = target, input = input,
+                message = ("in %d of %d dumped rows %s is %s, which the model is to give back, and in the others it "
+                .. "has nothing to do with it: these have the target of another row"):format(hits, rows, target.name,
+                input.name) }
+            elseif rows >= 2 and hits >= math.max(2, opt.share * rows) and not (back and hits >= 0.9 * rows) then
               keep(hits, rows, target, input, "%s, element by element: the target is what the model is given")
             end
           end
@@ -144,7 +180,15 @@ return {
         end
       end
     end
-    if found then
+    if swapped then
+      report {
+        symptom  = "labels-of-other-rows",
+        score    = 0.9,
+        at       = { step = swapped.target.step, name = swapped.target.name },
+        message  = swapped.message,
+        evidence = { swapped.target, swapped.input },
+      }
+    elseif found then
       report {
         symptom  = "targets-among-inputs",
         score    = found.share >= 0.9 and 0.9 or 0.95, -- some rows alone are no design

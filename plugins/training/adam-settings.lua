@@ -118,8 +118,8 @@ return {
       return skip(("an Adam: the optimizer is %s"):format(tostring(stranger.value)), "adam-epsilon-dominates")
     end
     -- Of the optimizer; there are others, of norms, of losses, of exploration and of privacy.
-    local setting = case.config:where("match(key, 'eps|*optim*eps|*optim*epsilon|*adam*eps|*adam*epsilon|opt_eps') "
-      .. "and number > 0"):first()
+    local setting = case.config:where("match(key, 'eps|*optim*eps|*optim*epsilon|*adam*eps|*adam*epsilon|*Adam*eps|"
+      .. "opt_eps') and number > 0"):first()
       or case.config:where("match(key, '*.eps|epsilon|*.epsilon') and not match(key, '*norm*|*label*|*clip*|*loss*|"
       .. "*privacy*|*dp*|*attack*|*explor*|*agent*|*policy*|*smooth*|*env*|*ln*|*bn*') and number > 0 and number <= 1")
       :first()

@@ -70,6 +70,7 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"valid_prec1", "val_accuracy"},
       {"speed/images_per_sec", "throughput"},
       {"optim0_lr0", "lr"},
+      {"other/learning_rate/train", "lr"},
       {"lr-RAdam", "lr"},
       {"bce_loss", "loss"},
       {"eval_bce_loss", "val_loss"},
