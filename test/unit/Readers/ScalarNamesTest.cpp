@@ -71,6 +71,7 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"speed/images_per_sec", "throughput"},
       {"optim0_lr0", "lr"},
       {"other/learning_rate/train", "lr"},
+      {"time/train_loop/train", "step_time"},
       {"lr-RAdam", "lr"},
       {"bce_loss", "loss"},
       {"eval_bce_loss", "val_loss"},
