@@ -435,15 +435,21 @@ local JOINS = "*projector*|*connector*|*merger*|*resampler*|*bridge*|*q_former*|
 local function saved_apart(case, frozen)
   local saved = case.tensors:where("variant is null and source is not null and (role == 'weight' or role == 'value') "
     .. "and not match(source, '*/dumps/*|dumps/*') and not match(name, 'batch.*')")
-  local files = saved:distinct("source"):count()
-  local whole = {}
+  local whole, held = {}, 0
   for _, layer in ipairs(frozen) do
-    local own = saved:where("layer == ? or ends_with(layer, ?)", layer, "." .. layer)
-    for row in own:distinct("source"):rows() do whole[row.source] = true end
+    for row in saved:where("layer == ? or ends_with(layer, ?)", layer, "." .. layer):distinct("source"):rows() do
+      held = held + (whole[row.source] and 0 or 1)
+      whole[row.source] = true
+    end
   end
-  local held = 0
-  for _ in pairs(whole) do held = held + 1 end
-  return #frozen >= 3 and held <= 1 and files - held >= 2
+  if #frozen < 3 or held > 1 then return false end
+  -- The same at two moments: files of parts of a model are no later ones of each other.
+  for _, rows in saved:group("name") do
+    local apart = 0
+    for row in rows:distinct("source"):rows() do apart = apart + (whole[row.source] and 0 or 1) end
+    if apart >= 2 then return true end
+  end
+  return false
 end
 
 --- Whether layers that were frozen at the start, by the recorder's list, learn later: they are released by and by, and
