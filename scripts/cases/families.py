@@ -89,6 +89,7 @@ from .fcst import FcstRun
 from .flow import FlowRun
 from .gnn import GnnRun
 from .gru import GruRun
+from .iql import IqlRun
 from .kge import KgeRun
 from .kpt import KptRun
 from .kws import KwsRun
@@ -119,6 +120,7 @@ from .sbert import SbertRun
 from .seg import SegRun
 from .sft import SftRun
 from .ssm import SsmRun
+from .stgcn import StgcnRun
 from .stylegan import StyleganRun
 from .summ import SummRun
 from .t5 import T5Run
@@ -259,7 +261,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   EcapaRun, DinoRun, EdsrRun, TasnetRun,
                                   DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
                                   FlowRun, SamRun, PyannoteRun, Pose3dRun,
-                                  ReidRun, CodecRun, LoftrRun)}
+                                  ReidRun, CodecRun, LoftrRun, StgcnRun,
+                                  IqlRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -293,6 +296,7 @@ PAIR_32 = ("ocr", "flow")
 PAIR_33 = ("sam", "pyannote")
 PAIR_34 = ("pose3d", "reid")
 PAIR_35 = ("codec", "loftr")
+PAIR_36 = ("stgcn", "iql")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
