@@ -211,7 +211,8 @@ ScalarName scalarName(StringRef Raw) {
             true, Found->Weak};
   // A metric of the training set, as audiotools calls it: no layer is called so.
   if (StringRef Whole = Normal; Whole.consume_back("/train"))
-    if (std::optional<ScalarAlias> Found = findOfSplit(Whole))
+    if (std::optional<ScalarAlias> Found = findOfSplit(Whole);
+        Found && !Found->Canonical.starts_with("val_"))
       return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
               true, Found->Weak};
   // Transformers evaluates several sets as eval_<set>_loss: a series each.

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- Batches whose rows are more alike than those of the run, where rows are of pictures, sound or other numbers and no
 --- label says what kind they are: rows come in blocks instead of mixed. Rows are told by what any list of numbers has:
---- its mean and spread, that of each channel, and how rough it is along its axes.
+--- its mean and spread, that of each channel or line, and how rough it is along its axes. Where no one figure tells, all
+--- of them are held together.
 ---
 --- ## Why it matters
 --- The model forgets one kind of rows while it sees another, and the last block wins.
@@ -22,6 +23,7 @@
 
 local elements = require("elements")
 local lengths = require("row-lengths")
+local likeness = require("likeness")
 local put_together = require("put-together")
 local statistics = require("statistics")
 local training = require("training-rows")
@@ -32,6 +34,8 @@ local OTHER = "*noise*|*noisy*|*eps|*epsilon|*sigma*|*timestep*|batch.t|*velocit
   .. "*fake*|*generated*|*position*"
 local VALUES = 2e6  -- that are read, at most
 local MANY   = 24   -- batches by which an order shows
+local FEWEST = 36   -- rows of which all figures together are judged
+local LINES  = 64   -- of an axis of which each line has figures of its own, at most
 
 --- The mean and the spread of `of`, put into `into` under `name`.
 local function add_moments(into, name, of)
@@ -73,6 +77,24 @@ local function told(x, width, shape)
       table.insert(channels[c], v)
     end
     for c, values in pairs(channels) do add_moments(out, (" of channel %d"):format(c), values) end
+  end
+  return out
+end
+
+--- Means of each line along the axes behind the first, for axes of a few lines, as bands of a spectrum or joints.
+local function lines(x, shape)
+  local out, apart = {}, 1
+  for axis = #shape, 2, -1 do
+    local n = math.floor(shape[axis])
+    if n >= 2 and n <= LINES and #x % (apart * n) == 0 then
+      local sums = {}
+      for i, v in ipairs(x) do
+        local at = (i - 1) // apart % n
+        sums[at] = (sums[at] or 0) + v
+      end
+      for at, sum in pairs(sums) do out[("line %d of axis %d"):format(at, axis - 1)] = sum * n / #x end
+    end
+    apart = apart * n
   end
   return out
 end
@@ -180,15 +202,39 @@ local function read(tensors, wide)
     local width = batch.numel // math.max(1, n)
     if n >= 4 and width >= 16 and not known[same] and read_ < VALUES then
       known[same] = true
-      local one = { row = batch, rows = {} }
+      local one = { row = batch, rows = {}, lines = {} }
       for i = 0, math.min(n, 32) - 1 do
-        one.rows[#one.rows + 1] = told(elements.of(batch, i * width, math.min(width, wide)), width, batch.shape)
+        local x = elements.of(batch, i * width, math.min(width, wide))
+        one.rows[#one.rows + 1] = told(x, width, batch.shape)
+        one.lines[#one.lines + 1] = lines(x, batch.shape)
       end
       read_, rows = read_ + math.min(n, 32) * math.min(width, wide), rows + #one.rows
       out[#out + 1] = one
     end
   end
   return out, rows
+end
+
+--- How sure it is that batches differ by all figures together, and how much more alike their rows are; without the
+--- batch that is farthest from all.
+local function differ_by_all(batches)
+  local function members(left_out)
+    local out, group = {}, 0
+    for b, batch in ipairs(batches) do
+      if b ~= left_out then
+        group = group + 1
+        for i, row in ipairs(batch.rows) do
+          local of = {}
+          for figure, v in pairs(row) do of[figure] = v end
+          for figure, v in pairs(batch.lines[i]) do of[figure] = v end
+          out[#out + 1] = { group = group, of = of }
+        end
+      end
+    end
+    return out
+  end
+  local _, _, farthest = likeness.within(members(nil))
+  return likeness.within(members(farthest))
 end
 
 ---@type culprit.Detector
@@ -198,15 +244,16 @@ return {
   needs    = { tensors = { "name", "step", "data" } },
   symptoms = { "domains-in-blocks" },
   options  = {
-    rows  = { default = 64,   doc = "Dumped rows below which nothing is judged" },
+    rows  = { default = 64,   doc = "Dumped rows below which no one figure is judged" },
     wide  = { default = 8192, doc = "Values of a row that are read, from its first on" },
     alike = { default = 0.3,  doc = "Likeness within batches beyond that of the run, as a share of the largest" },
     sure  = { default = 5.5,  doc = "Standard deviations by which batches differ, as many figures are tried" },
     order = { default = 2.0,  doc = "Standard deviations by which batches that follow each other are more alike" },
+    all   = { default = 4.0,  doc = "Standard deviations by which batches differ by all figures together" },
   },
 
   run = function(case)
-    local opt, found, by_chance, mixed = case.options, nil, false, false
+    local opt, found, by_all, by_chance, mixed = case.options, nil, nil, false, false
     local together = put_together.rows_or_tasks(case)
     if together then return skip("batches that no setting puts together: the config has " .. together.key) end
     local acts = put_together.by_an_agent(case)
@@ -216,23 +263,33 @@ return {
       local shape = dumped:first().shape or {}
       if #shape >= 2 and dumped:count() >= 6 and lengths.of_records(case, dumped:first()) then
         local batches, rows = read(dumped:sort("step"), opt.wide)
-        if batches and #batches >= 7 and rows >= opt.rows then
+        if batches and #batches >= 6 and rows >= FEWEST then
+          local surest, order_, steadily = -math.huge, 0, false
           for figure in pairs(batches[1].rows[1]) do
-            local _, _, means = differ(batches, figure)
+            local by_one, _, means = differ(batches, figure)
+            if by_one > surest then surest, order_, steadily = by_one, order(means), drifts(means) end
             local rest = without_farthest(batches, means)
             local sure, alike, left = differ(rest, figure)
             mixed = mixed or alike < 0.5 * opt.alike and two_kinds(batches, figure)
-            if sure >= opt.sure and alike >= opt.alike and not drifts(left) then
-              local own = { sure = sure, alike = alike, figure = figure, batches = #batches, rows = rows,
+            if #rest >= 6 and rows >= opt.rows and sure >= opt.sure and alike >= opt.alike and not drifts(left) then
+              local own = { sure = sure, alike = alike, figure = "the " .. figure, batches = #batches, rows = rows,
                 order = order(means), row = dumped:first() }
-              if not found or own.order > found.order or own.order == found.order and figure < found.figure then
+              if not found or own.order > found.order or own.order == found.order and own.figure < found.figure then
                 found = own
               end
+            end
+          end
+          if not steadily then
+            local sure, alike = differ_by_all(batches)
+            if sure >= opt.all and (not by_all or sure > by_all.sure) then
+              by_all = { sure = sure, alike = alike, figure = "figures of all kinds together", batches = #batches,
+                rows = rows, order = order_, row = dumped:first() }
             end
           end
         end
       end
     end
+    found = found or by_all
     if found and found.batches >= MANY and found.order < opt.order then by_chance, found = true, nil end
     if not found and mixed and not by_chance then return end
     if not found then
@@ -243,7 +300,7 @@ return {
       symptom  = "domains-in-blocks",
       score    = found.order >= opt.order and 0.8 or 0.3,
       at       = { step = found.row.step },
-      message  = ("by the %s rows of one batch of %s are %s more alike than those of the run (%d batches, %d rows, "
+      message  = ("by %s rows of one batch of %s are %s more alike than those of the run (%d batches, %d rows, "
         .. "%.1f standard deviations)%s: what belongs together comes in blocks"):format(found.figure, found.row.name,
         units.percent(found.alike), found.batches, found.rows, found.sure, found.order >= opt.order
         and ", and so are batches that follow each other" or ""),

@@ -11,8 +11,8 @@
 ---
 --- ## Known false positives
 --- Pictures of one shape that are padded to a larger one at the bottom, as cameras' are for a detector; where a setting
---- speaks of letterboxes, of padding or of a divisor of sizes, or a mask is in the batch, nothing is said. Pictures
---- that have a border above as well, as digits in a frame, are left out.
+--- speaks of letterboxes, of padding or of a divisor of sizes, or a mask in the batch says where they end, nothing is
+--- said. Pictures that have a border above as well, as digits in a frame, are left out.
 ---
 --- ## References
 --- https://pytorch.org/vision/stable/generated/torchvision.transforms.Pad.html
@@ -51,6 +51,31 @@ local function extent(tensor, at, picture)
   return rows, rows > 0 and only_value(tensor, from, at.width) ~= nil
 end
 
+--- The mask beside a batch of pictures that is 0 from the row of a cut on, and has something above it: [N,H,W] or
+--- [N,1,H,W], of the pictures' own size or of a part of it; nil where there is none.
+local function mask_of(case, pictures, at, cut)
+  local masks = case.tensors:where { run = pictures.run, step = pictures.step }
+    :where("match(name, 'batch.*mask*') and zero_share > 0")
+  for mask in masks:slice(0, 8):rows() do
+    local shape = mask.shape or {}
+    local rows, width = shape[#shape - 1] or 0, shape[#shape] or 0
+    if (#shape == 3 or #shape == 4 and shape[2] == 1) and shape[1] == at.pictures and rows >= 2 and width >= 2
+      and rows * width <= 10000 and at.rows % rows == 0 and at.width % width == 0 then
+      local said, below = false, true
+      for picture = 0, math.min(4, at.pictures) - 1 do
+        local values = mask:values(math.floor(picture * rows * width), math.floor(rows * width))
+        for i, v in ipairs(values) do
+          if v ~= 0 then
+            local row = (i - 1) // width
+            said, below = true, below and row < math.ceil(cut * rows / at.rows)
+          end
+        end
+      end
+      if said and below then return mask end
+    end
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -71,12 +96,6 @@ return {
       .. "*padding_mode')")
       :where("value is not null and not match(value, 'false|False|none|None|null|0|1')"):first()
     if padded then return skip("pictures that nothing pads on purpose: " .. padded.key .. " is set") end
-    -- A mask beside them says where they end, and what is behind it is left out.
-    for mask in case.tensors:where("match(name, 'batch.*mask*') and zero_share > 0"):slice(0, 8):rows() do
-      if #(mask.shape or {}) == 3 then
-        return skip(("pictures that nothing fills up on purpose: %s says where they end"):format(mask.name))
-      end
-    end
     local batches = case.tensors:where("match(name, ?) and zero_share is not null and numel >= 64", PICTURES)
       :sort("step")
     local seen, ends, at_end, looked = 0, {}, nil, {}
@@ -104,6 +123,10 @@ return {
     end
     if seen < opt.least or count < opt.share * seen or cut > opt.most * at_end.rows then return end
     local first = looked[1]
+    local mask = mask_of(case, first, at_end, cut)
+    if mask then
+      return skip(("pictures that nothing fills up on purpose: %s says where they end"):format(mask.name))
+    end
     local message = ("%d of %d pictures of %s that were looked at end at row %d of %d, with one value below, and none "
       .. "ends before: what is there was cut off, and filled up"):format(count, seen, first.name, cut, at_end.rows)
     for _, symptom in ipairs { "rows-cut-at-limit", "pictures-end-early" } do

@@ -27,7 +27,7 @@ local settings = require("settings")
 local TARGETS = "match(name, 'batch.*tar|batch.*target|batch.*targets|batch.*label|batch.*labels|batch.y|batch.*next*|"
   .. "batch.*truth*|batch.*_gt|batch.gt*|batch.*item_id|batch.*pos_item*|batch.*positive*|batch.*output') and "
   .. "not match(name, '*mask*|*weight*|*len*|*neg*')"
-local BACK = "*autoenc*|*auto_enc*|*vae*|*vqgan*|*imput*|*reconstruct*|*denois*|*mask_ratio*|*mask_token*|*mlm*|*mae*"
+local BACK = "*autoenc*|*auto_enc*|*vae*|*vqgan*|*imput*|*reconstruct*|*denois*|*mask_ratio*|*mask_token*|*mlm*|mae_*|*_mae_*"
 local ROWS, WIDTH, HEAD = 64, 4096, 32 -- of a batch and of a row, at most, and of a row at first
 
 --- What says that the model gives its input back.
@@ -36,8 +36,17 @@ local function gives_back(case)
     or case.config:where("match(key, '*model*|*arch*|*task*|*type|*objective*') and match(value, ?)", BACK):first()
     or case.tensors:where("match(name, ?)", "batch.*noise*|batch.*timestep*|batch.*noisy*|batch.*recon*|batch.*masked*")
       :first()
-    or case.scalars:where("match(name, '*recon*loss*|*loss*recon*|*commit*loss*|*codebook*loss*|*waveform*loss*')")
-      :first()
+end
+
+--- What says so of one whose loss is of waveforms or a code, and that nothing is changed in what it is given: noise,
+--- echoes and masks make an input another one than its target.
+local function gives_back_whole(case)
+  if case.config:where("match(key, '*noise*|*denois*|*enhanc*|*reverb*|*corrupt*|*degrad*|*mask*|*cutout*|*erase*')")
+    :count() > 0 then
+    return nil
+  end
+  return case.scalars:where("match(name, '*recon*loss*|*loss*recon*|*commit*loss*|*codebook*loss*|*waveform*loss*')")
+    :first()
 end
 
 --- Whether a row of two tensors is the same, and has three values or more; what it begins with mostly says no.
@@ -66,14 +75,15 @@ local function correlation(x, y)
   return sxx > 0 and syy > 0 and sxy / math.sqrt(sxx * syy) or 1
 end
 
---- Of the rows of a target that are not those of the input, how many have nothing to do with it: a correlation below a
---- half in size.
+--- Of the rows of a target that say something and are not those of the input, how many have nothing to do with it: a
+--- correlation below a half in size.
 local function of_others(target, input)
   local lines = math.floor(target.shape[1])
   local width = target.numel // lines
   local others = 0
   for row = 0, math.min(lines, ROWS) - 1 do
-    if not same_row(target, input, row * width, width) then
+    local equal, says = same_row(target, input, row * width, width)
+    if says and not equal then
       local y, x = elements.of(target, row * width, math.min(width, WIDTH)),
                    elements.of(input, row * width, math.min(width, WIDTH))
       others = others + (math.abs(correlation(x, y)) < 0.5 and 1 or 0)
@@ -131,7 +141,7 @@ return {
   run = function(case)
     local opt   = case.options
     local batch = case.tensors:where("match(name, 'batch.*') and numel >= 8 and step is not null and shape is not null")
-    local back  = gives_back(case)
+    local back, whole = gives_back(case), gives_back_whole(case)
     local judged, found, swapped = false, nil, nil
 
     --- Keeps what is found, the surest first.
@@ -153,7 +163,7 @@ return {
           if #own == #shape and own[1] == shape[1] and own[#own] == shape[#shape] then
             judged = true
             local hits, rows = same_rows(target, input)
-            if back and rows >= 4 and hits >= 0.3 * rows and hits < rows
+            if whole and rows >= 4 and hits >= 0.3 * rows and hits < rows
               and of_others(target, input) == rows - hits then
               swapped = swapped or { target = target, input = input,
                 message = ("in %d of %d dumped rows %s is %s, which the model is to give back, and in the others it "

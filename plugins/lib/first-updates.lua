@@ -380,7 +380,7 @@ local function parameters(case)
 end
 
 -- Logarithms of a width, by name: -5 is a small one.
-local LOGARITHMS = "*rho|*log_s*|*log_v*|*logvar*|*logstd*|*logsigma*|*lnvar*"
+local LOGARITHMS = "rho|*_rho|log_s*|*_log_s*|log_v*|*_log_v*|*logvar*|*logstd*|*logsigma*|*lnvar*"
 
 --- What is left of the squares of all weights without those that stand for hertz or other units: of the last
 --- checkpoint, the share without vectors that have nine tenths of the squares in a twentieth of the elements, as the
@@ -397,7 +397,8 @@ local function without_units(case)
     local wide = 0
     for _, size in ipairs(row.shape or {}) do wide = wide + (size > 1 and 1 or 0) end
     all, elements = all + row.l2 ^ 2, elements + row.numel
-    if row.name:lower():glob(LOGARITHMS) then
+    local parts = row.name:lower():split(".")
+    if parts[#parts]:glob(LOGARITHMS) then
       logarithms = logarithms + row.l2 ^ 2
     elseif wide <= 1 and row.l2 ^ 2 > 100 * row.numel then
       units_alone, of_units = units_alone + row.l2 ^ 2, of_units + row.numel

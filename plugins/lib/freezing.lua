@@ -1,6 +1,7 @@
 --- What a config declares as frozen: that it does not learn is no fault. And parts of layers, or of the whole model,
 --- that never move.
 
+local places = require("places")
 local settings = require("settings")
 
 local freezing = {}
@@ -80,10 +81,11 @@ function freezing.promised(case)
 end
 
 --- What the recorder found with requires_grad off, told by the names of parameters: a function that says of a layer's
---- name the first of its parameters in that list, or nil; and whether there is such a list at all. Of long ones the
---- recorder keeps the first 200 names.
+--- name the first of its parameters in that list, or nil, and all of them; and whether there is such a list at all. Of
+--- long ones the recorder keeps the first 200 names.
 ---@param case culprit.Case
----@return fun(layer: string): string?, boolean known
+---@return fun(layer: string): string?, string[] flagged
+---@return boolean known
 function freezing.flagged(case)
   local names, known = {}, false
   for setting in case.config:where("match(key, '*parameters_without_gradient')"):slice(0, 16):rows() do
@@ -94,23 +96,28 @@ function freezing.flagged(case)
     end
   end
   return function(layer)
+    local own = {}
     for _, name in ipairs(names) do
-      if name == layer or name:starts_with(layer .. ".") then return name end
+      if name == layer or name:starts_with(layer .. ".") then own[#own + 1] = name end
     end
+    return own[1], own
   end, known
 end
 
--- How parameters are called that are there to learn: those of PyTorch's layers, and what a model adds of its own.
-local LEARNS = "*weight*|*bias*|*gamma*|*beta*|*scale*|*gain*|*alpha*|*embed*|*emb|*token*|*pos*|*prompt*|*quer*|"
-  .. "*codebook*|*lora*|*memory*|*state*|*slot*|*proto*|*center*|*kernel|*temperature*|*tau|w|b|u|v|q|k"
+-- What is computed once and kept, by the name of a parameter.
+local FIXED = "*basis*|*freq*|*grid|*window*|*filter_bank*|*filterbank*|*fbank*|*anchor*|*sine*|*cosine*|*dct*|*fft*|"
+  .. "*fixed*|*const*"
 
---- Whether a parameter has a name of its own that is none of what learns, as a basis of polynomials: whoever writes it
---- writes whether it asks for a gradient. What is frozen by mistake are the weights of layers.
----@param name string
+--- Whether all that a layer has without a gradient is computed once, as a basis of polynomials: whoever writes such a
+--- parameter writes whether it asks for a gradient. What is frozen by mistake are weights.
+---@param names string[]  of parameters
 ---@return boolean
-local function of_its_own(name)
-  local parts = name:lower():split(".")
-  return not parts[#parts]:glob(LEARNS)
+local function is_fixed(names)
+  for _, name in ipairs(names) do
+    local parts = name:lower():split(".")
+    if not parts[#parts]:glob(FIXED) then return false end
+  end
+  return #names > 0
 end
 
 --- Whether a run starts from weights that were trained before, by its config, and asks for no gradient of half of its
@@ -358,10 +365,17 @@ end
 
 --- Whether what stands still is so few of the layers that it may be aside of what the loss needs: a head that is not
 --- asked, a part for other data. Of faults most stop a fifth of the layers and more.
----@param still integer  layers that stand still
+--- What the recorder lists as asking for no gradient is not aside: somebody froze it.
+---@param still string[]  layers that stand still
 ---@param moving integer  layers that learn
+---@param flagged fun(layer: string): string?
 ---@return boolean
-function freezing.aside(still, moving) return still < ASIDE * (still + moving) end
+function freezing.aside(still, moving, flagged)
+  for _, layer in ipairs(still) do
+    if flagged(layer) then return false end
+  end
+  return #still < ASIDE * (#still + moving)
+end
 
 -- Heads by the name of a module, and what else gives out what a model says; blocks and attention of such names do not.
 local HEADS = "head|*_head|head_*|*_heads|*pred*|*classifier*|*score*|*aux*"
@@ -427,26 +441,72 @@ end
 local JOINS = "*projector*|*connector*|*merger*|*resampler*|*bridge*|*q_former*|*qformer*|*mapper*|*aligner*|"
   .. "*perceiver*"
 
---- Whether checkpoints have weights, and none of layers that do not learn, but for one that it may begin with: who
---- saves an adapter or a prompt alone knows what is trained.
+--- A name without those of what a model is wrapped in: checkpoints have model.fc, and the config fc.
+local function bare(name)
+  local parts, first = name:split("."), 1
+  while first < #parts and parts[first]:lower():glob("model|module|_orig_mod|base_model") do first = first + 1 end
+  return table.concat(parts, ".", first)
+end
+
+--- The name of a file without its number among those that a model is cut into.
+local function without_shard(file)
+  local parts = file:split("-of-")
+  if #parts < 2 then return file end
+  local head = parts[1]:split("-")
+  return table.concat(head, "-", 1, #head - 1)
+end
+
+--- A function that says whether a name is one of a list, or one of them ends in the other, without what a model is
+--- wrapped in.
+local function finder(list)
+  local own, ends = {}, {}
+  local function ends_of(name, set)
+    local parts = name:split(".")
+    for i = 1, #parts do set[table.concat(parts, ".", i)] = true end
+    return set
+  end
+  for _, name in ipairs(list) do
+    own[bare(name)] = true
+    ends_of(bare(name), ends)
+  end
+  return function(name)
+    if ends[bare(name)] then return true end
+    for of in pairs(ends_of(bare(name), {})) do
+      if own[of] then return true end
+    end
+    return false
+  end
+end
+
+--- Whether checkpoints have weights of what learns, and none of layers that do not, but for one that it may begin with:
+--- who saves an adapter or a prompt alone knows what is trained.
 ---@param case culprit.Case
 ---@param frozen string[]
+---@param learning string[]
 ---@return boolean
-local function saved_apart(case, frozen)
-  local saved = case.tensors:where("variant is null and source is not null and (role == 'weight' or role == 'value') "
-    .. "and not match(source, '*/dumps/*|dumps/*') and not match(name, 'batch.*')")
-  local whole, held = {}, 0
-  for _, layer in ipairs(frozen) do
-    for row in saved:where("layer == ? or ends_with(layer, ?)", layer, "." .. layer):distinct("source"):rows() do
-      held = held + (whole[row.source] and 0 or 1)
-      whole[row.source] = true
+local function saved_apart(case, frozen, learning)
+  if #frozen < 3 then return false end
+  local saved = case.tensors:where("variant is null and source is not null and layer is not null "
+    .. "and (role == 'weight' or role == 'value') and not match(source, '*/dumps/*|dumps/*') "
+    .. "and not match(name, 'batch.*')")
+  local is_frozen, learns = finder(frozen), finder(learning)
+  local whole, of_learning, bases, held = {}, {}, {}, 0
+  for row in saved:distinct("source", "layer"):slice(0, 10000):rows() do
+    local base = without_shard(row.source)
+    if is_frozen(row.layer) then
+      held = held + (bases[base] and 0 or 1)
+      whole[row.source], bases[base] = true, true
+    elseif learns(row.layer) or learns(places.parent(row.layer)) then
+      of_learning[row.source] = true
     end
   end
-  if #frozen < 3 or held > 1 then return false end
+  if held > 1 then return false end
   -- The same at two moments: files of parts of a model are no later ones of each other.
   for _, rows in saved:group("name") do
     local apart = 0
-    for row in rows:distinct("source"):rows() do apart = apart + (whole[row.source] and 0 or 1) end
+    for row in rows:distinct("source"):rows() do
+      apart = apart + (of_learning[row.source] and not whole[row.source] and 1 or 0)
+    end
     if apart >= 2 then return true end
   end
   return false
@@ -555,17 +615,10 @@ function freezing.kept(case, states, flagged)
   local joins = true
   for _, layer in ipairs(learning) do joins = joins and layer:lower():glob(JOINS) end
   if joins then return "models that were trained apart, which what learns joins" end
-  if saved_apart(case, frozen) then return "in no checkpoint but what it began with: these hold what learns" end
+  if saved_apart(case, frozen, learning) then return "in no checkpoint but what it began with: these hold what learns" end
   local simplex = true
   for _, layer in ipairs(frozen) do simplex = simplex and equal_angles(case, layer) end
   return simplex and "classes at equal angles, which were set" or nil
-end
-
---- A name without those of what a model is wrapped in: checkpoints have model.fc, and the config fc.
-local function bare(name)
-  local parts, first = name:split("."), 1
-  while first < #parts and parts[first]:lower():glob("model|module|_orig_mod|base_model") do first = first + 1 end
-  return table.concat(parts, ".", first)
 end
 
 --- Whether a layer is logged by a name that no parameter has, as an activation with the norm before it, so that no list
@@ -749,8 +802,8 @@ function freezing.declared(case)
       return true
     end
     -- The recorder's list is surer than names.
-    local unasked_for = flagged(layer)
-    if unasked_for and (kept or layer:lower():glob(taken) or of_its_own(unasked_for)) then return true end
+    local unasked_for, all_unasked_for = flagged(layer)
+    if unasked_for and (kept or layer:lower():glob(taken) or is_fixed(all_unasked_for)) then return true end
     if probe and not known and not layer:lower():glob("*head*|fc|*.fc|*classifier*|*output*|*probe*|*logits*") then
       return true
     end

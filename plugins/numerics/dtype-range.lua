@@ -1,6 +1,6 @@
 --- ## What it detects
---- Finite values beyond half of the largest number of a narrow format (fp16, fp8), and tensors other than weights whose
---- values mostly lie below its normal range.
+--- Finite values beyond half of the largest number of a narrow format (fp16, fp8), and tensors whose values mostly lie
+--- below its normal range, other than a few weights.
 ---
 --- ## Why it matters
 --- The next doubling overflows; what lies below the range has lost its digits already.
@@ -15,6 +15,8 @@
 --- fp16 ends at 65504, fp8 e4m3 at 448, e5m2 at 57344; bf16 shares fp32's range and is not judged.
 
 local MASKS = require("masks").NAMES
+
+local FEW = 0.1 -- of the weights of a model
 
 ---@type culprit.Detector
 return {
@@ -46,9 +48,12 @@ return {
         evidence = { near },
       }
     end
-    -- A weight that decay has brought to nothing may be saved in half precision: no step was lost by it.
-    local small = narrow:where("subnormal_share >= ? and numel >= 64 and (role is null or role != 'weight')",
-      case.options.subnormal):top(1, "subnormal_share"):first()
+    local tiny = narrow:where("subnormal_share >= ? and numel >= 64", case.options.subnormal)
+    -- A few weights that decay has brought to nothing may be saved in half precision: no step was lost by it.
+    local of_model = "match(role, 'weight|bias|value')"
+    local few = tiny:where(of_model):count() <= math.max(1, FEW * narrow:where("numel >= 64"):where(of_model):count())
+    local small = (few and tiny:where("role is null or not match(role, 'weight|bias|value')") or tiny)
+      :top(1, "subnormal_share"):first()
     if small then
       report {
         symptom  = "many-subnormals",

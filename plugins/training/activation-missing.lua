@@ -101,8 +101,8 @@ local function surely(case, output, input)
   return 0.5
 end
 
---- Whether two layers stand side by side in a list that has activations between others: none was ever between them, as
---- in the first two of some N-BEATS. One that is taken out leaves its place.
+--- Whether two layers are the first of a list that has activations between others: none was ever between them, as in
+--- some N-BEATS. One that is taken out leaves its place, and one that was forgotten may be anywhere.
 ---@param case culprit.Case
 ---@param first string
 ---@param second string
@@ -110,11 +110,12 @@ end
 local function side_by_side(case, first, second)
   local a, b = first:split("."), second:split(".")
   local here, next_ = string.numbers(a[#a])[1], string.numbers(b[#b])[1]
-  if not here or not next_ or next_ ~= here + 1 or places.parent(first) ~= places.parent(second) then return false end
+  if here ~= 0 or next_ ~= 1 or places.parent(first) ~= places.parent(second) then return false end
   local list = places.parent(first) .. "."
   for layer, share in case.scalars:where { metric = "zero_share", primary = true }:where("starts_with(layer, ?)", list)
     :group("layer") do
-    if share:median("value") >= 0.2 and case.scalars:where { metric = "weight_norm", layer = layer }:count() == 0 then
+    local place = layer:sub(#list + 1)
+    if tonumber(place) and share:median("value") >= 0.35 and case.scalars:where { metric = "weight_norm", layer = layer }:count() == 0 then
       return true
     end
   end

@@ -119,7 +119,7 @@ return {
     end
     -- Of the optimizer; there are others, of norms, of losses, of exploration and of privacy.
     local setting = case.config:where("match(key, 'eps|*optim*eps|*optim*epsilon|*adam*eps|*adam*epsilon|*Adam*eps|"
-      .. "opt_eps') and number > 0"):first()
+      .. "*Adam*epsilon|opt_eps') and not match(key, '*steps') and number > 0"):first()
       or case.config:where("match(key, '*.eps|epsilon|*.epsilon') and not match(key, '*norm*|*label*|*clip*|*loss*|"
       .. "*privacy*|*dp*|*attack*|*explor*|*agent*|*policy*|*smooth*|*env*|*ln*|*bn*') and number > 0 and number <= 1")
       :first()

@@ -55,22 +55,38 @@ local function began_active(shares, found, fresh)
   return began
 end
 
+--- Whether a layer has no weights and stands in a list with one that gives something, as one of several operations.
+local function is_operation(case, layer)
+  local list = places.parent(layer)
+  local own = case.scalars:where("match(metric, 'weight_norm|grad_norm') and (layer == ? or starts_with(layer, ?))", layer,
+    layer .. "."):count()
+  if list == "" or own > 0 then return false end
+  for name, share in case.scalars:where { metric = "zero_share", primary = true }:where("starts_with(layer, ?)",
+    list .. "."):group("layer") do
+    if places.parent(name) == list and share:min("value") < 1 then return true end
+  end
+  return false
+end
+
 --- Whether a gradient of some size goes through a layer that puts out nothing but zeros, into the weights before it
 --- that are part of the same module: what fires passes a substitute for its derivative on, and a rectifier's is exactly
 --- 0 there. A few units that live on have a thousandth of what other layers have. Where each output is zero at every
---- look, and whatever has weights before it learns, it is no rectifier that anything has to go through: one of several
---- operations whose result is nothing, or a place that is added to.
+--- look, one beside it in the same list gives something, and whatever has weights before it learns, it is no rectifier
+--- that anything has to go through: one of several operations whose result is nothing.
 local function passes(case, layer)
   local own, before, last = places.parent(layer), nil, nil
   for name, rows in case.scalars:where { metric = { "grad_norm", "zero_share" }, primary = true }:group("layer") do
     if name == layer then break end
     local grads = rows:where("metric == 'grad_norm' and finite(value)")
     local beside = own ~= "" and places.parent(name) == own or name:starts_with(layer .. ".")
-    if grads:count() > 0 then before, last = beside and grads or before, grads end
+    if grads:count() > 0 then
+      before = beside and grads or before
+      if rows:where { metric = "zero_share" }:count() > 0 then last = grads end
+    end
   end
   local shares = case.scalars:where { metric = "zero_share", primary = true, layer = layer }
   local zero   = shares:where("value == 1")
-  if not before and zero:count() == shares:count() then before = last end
+  if not before and zero:count() == shares:count() and is_operation(case, layer) then before = last end
   if not before then return false end
   local both = before:join(zero:select("step"):distinct("step"), { "step" })
   local usual = case.scalars:where { metric = "grad_norm", primary = true }

@@ -481,7 +481,7 @@ return {
     local behind = outputs_behind(layered, states)
     local at = { run = run, layer = dead[#dead], layers = lists.joined(dead, behind), step = rows:first().step }
     local places_alone = freezing.places_alone(dead)
-    local aside = between and not flagged(dead[1]) and freezing.aside(#dead, alive)
+    local aside = between and freezing.aside(dead, alive, flagged)
     if places_alone then
       skip("a layer that the loss needs: tables of positions alone get no gradient", "layer-gradient-zero")
     else

@@ -206,7 +206,7 @@ return {
     report {
       symptom  = "layer-weights-unchanged",
       severity = little and "info" or nil,
-      score    = little and 0.3 or #pushed == 0 and freezing.aside(#still, moving) and 0.5 or 0.95,
+      score    = little and 0.3 or #pushed == 0 and freezing.aside(still, moving, flagged) and 0.5 or 0.95,
       at       = { run = run, layer = still[#still], layers = still, step = example:first().step },
       message  = ("the weights of %s never change over %d logged steps (%s), those of %d other%s do"):format(
         units.plural(#still, "layer"), example:count(), lists.first(still, 6), moving, moving == 1 and "" or "s"),

@@ -206,9 +206,15 @@ return {
         -- When the row of a step was written, in a log that began again and has steps twice.
         local written, lines = {}, 0
         local twice = case.scalars:where { name = "lr", primary = false, run = run_name }:count() > 0
-        for row in case.scalars:where { name = "lr", primary = true, run = run_name }:slice(0, 20000):rows() do
-          lines = lines + 1
-          written[row.step] = lines
+        if twice then
+          for row in case.scalars:where { name = "lr", primary = true, run = run_name }:slice(0, 10000):rows() do
+            lines = lines + 1
+            written[row.step] = lines
+          end
+        end
+        --- Whether a log that began again had come to a row when it was written, and not to the one before it.
+        local function is_seam(earlier, row)
+          return twice and earlier and (written[earlier.step] or 0) > (written[row.step] or lines)
         end
         if returns_evenly(moves, opt.rise) then cyclic = true end
         local function is_planned(row)
@@ -216,7 +222,7 @@ return {
           local earlier = before:last()
           if row.value <= 1.1 * averaged or returns_lower(moves, row) then return true end
           -- What a log that began again has not come to is of before.
-          if twice and earlier and (written[earlier.step] or 0) > (written[row.step] or lines) then return true end
+          if is_seam(earlier, row) then return true end
           -- A warm-up has not come down yet. Of rates that are smoothed as they are logged it lags, by less than half.
           local falls  = before:where("change < ?", -0.001):count() > 0
           local rises  = before:where("change > 0.001")
@@ -250,7 +256,10 @@ return {
           for row in moves:where("step > ? and change < ?", from, -math.log(opt.factor)):slice(0, 50):rows() do
             local before = moves:where("step < ?", row.step)
             local kept = before:count() >= 3 and before:slice(before:count() - 3, 3)
-            if not jump and not (kept and kept:max("value") <= 1.001 * kept:min("value")) then jump = row end
+            if not jump and not is_seam(before:last(), row)
+              and not (kept and kept:max("value") <= 1.001 * kept:min("value")) then
+              jump = row
+            end
           end
         end
         -- A schedule that runs out loses more and more of its rate at the end; that is no jump.

@@ -80,7 +80,10 @@ return {
         local restarted = false
         if not cyclic then
           local moves = rate:with { before = rate:col("value"):rolling(2, "max") }
-          local drop  = moves:where("step > ? and value < 0.3 * before and value > 0", at.step):first()
+          -- What is logged before the schedule sets its first rate is the optimizer's own.
+          local second = rate:slice(1, 1):first()
+          local drop   = moves:where("step > ? and step > ? and value < 0.3 * before and value > 0", at.step, second.step)
+            :first()
           if drop then
             local climb = rate:where("step >= ?", drop.step)
             local back  = climb:max("value")
@@ -88,9 +91,7 @@ return {
             -- The last stretch of a decay in steps falls to a small part as well, and a restart by design jumps from it
             -- to the peak at once: a warm-up is on its way for some rows.
             local way  = climb:where("step < ? and value > ?", again.step, 1.01 * drop.value)
-            -- What is logged before the schedule sets its first rate is the optimizer's own.
-            local began = rate:where("step < ?", drop.step):count() > 1
-            if began and back >= 3 * drop.value and back >= 0.3 * drop.before and way:count() > 0 then
+            if back >= 3 * drop.value and back >= 0.3 * drop.before and way:count() > 0 then
               restarted = true
               report {
                 symptom  = "lr-restarts",
