@@ -4,6 +4,7 @@
 
 #include "Readers/LogDialects.h"
 #include "Readers/JsonRecords.h"
+#include "Readers/LogSettings.h"
 #include "Readers/ScalarNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -43,10 +44,16 @@ bool LogDialects::dictLine(const LogLine &L) {
   StringRef Text = L.Text.drop_front(Brace);
   size_t End = 0;
   RecordShape Shape = shapeOf(Text, &End);
-  if (!Shape.isMetrics() || Shape.Texts > Shape.Numbers)
+  if (!Shape.isMetrics() || Shape.Texts > Shape.Numbers ||
+      !printedSettings(L.Text).empty())
     return false;
   Text = Text.take_front(End);
-  if (!Shape.Step && Text.starts_with("{'")) {
+  // "val: {'epoch': 3, 'loss': 1.2}" of GraphGym.
+  StringRef Front = L.Text.take_front(Brace).rtrim(" :=");
+  Front = Front.drop_front(Front.find_last_of(" \t[(|") + 1);
+  const std::optional<StringRef> Set =
+      all_of(Front, isAlpha) ? setNamedIn(Front) : std::nullopt;
+  if (!Shape.Step && !Set && Text.starts_with("{'")) {
     Dicts.push_back({L.Number, Text.str(), L.WallTime});
     Bars.dict(numberInDict(Text, "epoch"));
     // What was drawn behind the dict on its line.
@@ -59,6 +66,8 @@ bool LogDialects::dictLine(const LogLine &L) {
   Rows.begin(L.Number);
   if (L.WallTime)
     Rows.wallTime(*L.WallTime);
+  if (Set)
+    Rows.string("split", Front);
   return readRecord(In, Rows) && Rows.end();
 }
 
@@ -129,6 +138,11 @@ double LogDialects::stepOf(const LinePlace &Place) {
   std::optional<double> Epoch = Heading;
   if (Place.Epoch)
     Epoch = Place.Epoch->Value;
+  // A bar that counts the epochs it names: "Epoch 3: 3/1000 [...]".
+  if (Place.Bar && Place.Epoch && Step != Place.Epoch->Value)
+    BarCountsEpochs = false;
+  if (Place.Bar && Place.Epoch && BarCountsEpochs)
+    return Step;
   if (Place.EpochFirst || Place.Fraction)
     return Steps.ofTotal(Step, Place.Step->Of, Epoch);
   if (Place.Validation || Place.Step->Of > 0)

@@ -141,6 +141,7 @@ private:
   bool Finished = false; ///< The summary of a whole run was printed.
   std::optional<double> NewScale; ///< Loss scale that DeepSpeed announced.
   EpochSteps Steps;
+  bool BarCountsEpochs = true; ///< As far as bars with epochs were read.
   std::optional<double> Heading; ///< The epoch that a line above names.
   bool Stepped = false;          ///< A line had a step of its own.
   /// The rows of a box that has not ended.

@@ -151,7 +151,8 @@ static bool hasBracketedPair(StringRef Text) {
 /// "[100] loss=2.3, learning_rate=0.001" of Google's CLU: the step in brackets
 /// in front of what is assigned.
 static bool hasBracketedStep(StringRef Text, ArrayRef<LoggedPair> Pairs) {
-  if (Pairs[0].Begin != 1 || Pairs[0].Of > 0 || !Text.starts_with("[") ||
+  if (Pairs[0].Begin != 1 || Pairs[0].Of > 0 || Pairs[0].Unit == "%" ||
+      !Text.starts_with("[") ||
       !Text.drop_front(Pairs[0].End).starts_with("] "))
     return false;
   return all_of(Pairs.drop_front(), [&](const LoggedPair &P) {
@@ -245,6 +246,11 @@ static bool beginsHeldOut(StringRef Text) {
                          "validate", "dev", "cv"})
     if (Front.equals_insensitive(Word))
       return true;
+  // Between a step and its numbers, as in wavenet_vocoder: "Step 9 [dev] ...".
+  if (!Text.contains_insensitive("[train"))
+    for (StringRef Mark : {"[dev] ", "[val] ", "[valid] ", "[eval] "})
+      if (Text.contains_insensitive(Mark))
+        return true;
   // PaddleClas, behind its logger's name; DeepSpeech.
   return Text.contains("[Eval]") || Text.contains("| Validation |");
 }
@@ -291,6 +297,7 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
   // A progress bar counts the steps, or those of its epoch.
   if (!Out.Step && Fraction && Text.contains("%|"))
     Out.Step = Fraction;
+  Out.Bar = Fraction && Out.Step == Fraction && Text.contains("%|");
   if (Pairs.size() > 2 && hasTorchtuneFront(Text)) {
     Out.Step = &Pairs[1];
     Out.EpochFirst = false;

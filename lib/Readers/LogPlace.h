@@ -66,6 +66,7 @@ struct LinePlace {
   bool Validation = false; ///< The step names an evaluation: "validate step".
   bool EpochFirst = false; ///< The counter starts again each epoch.
   bool Fraction = false;   ///< The step has no name but a total.
+  bool Bar = false;        ///< The step is what a progress bar counts.
   bool ByEpoch = false;    ///< There is no step; the epoch places the line.
   bool Evaluation = false; ///< Of an evaluation: its epoch, or its batches.
   bool Measured = false;   ///< The first number is a loss beyond doubt.

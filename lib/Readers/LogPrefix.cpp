@@ -101,6 +101,7 @@ private:
   bool takePlace();
   bool takeBracket();
   bool takeWorker();
+  bool takeRanks();
   bool takeSource();
   bool takeModule();
   void takeLogger();
@@ -200,10 +201,37 @@ bool PrefixReader::takeBracket() {
     L.Rank = Rank;
     L.Prefixed = true;
   }
+  // A logger's name in front of its level: "[flashy.solver][INFO] - ".
+  StringRef Next = Rest.drop_front(Close + 1);
+  if (!Known && !Inner.empty() && isAlpha(Inner[0]) &&
+      Next.consume_front("[")) {
+    StringRef Second = Next.take_until([](char C) { return C == ']'; });
+    Known = !levelOf(Second).empty() && all_of(Inner, [](char C) {
+      return isAlnum(C) || C == '_' || C == '.';
+    });
+  }
   if (!Known)
     return false;
   Rest = Rest.drop_front(Close + 1);
   Rest.consume_front(":");
+  return true;
+}
+
+/// "(0/4) Epoch 1, ..." of icefall behind its prefix: a rank and how many there
+/// are, and no part of the epoch that is named.
+bool PrefixReader::takeRanks() {
+  StringRef Probe = Rest.ltrim(' ');
+  unsigned Rank = 0, Ranks = 0, Epoch = 0;
+  if (!L.Prefixed || !Probe.consume_front("(") ||
+      Probe.consumeInteger(10, Rank) || !Probe.consume_front("/") ||
+      Probe.consumeInteger(10, Ranks) || !Probe.consume_front(") Epoch ") ||
+      Rank >= Ranks)
+    return false;
+  StringRef Behind = Probe;
+  if (!Behind.consumeInteger(10, Epoch) && Epoch == Rank && Epoch > 0)
+    return false;
+  L.Rank = L.Rank ? L.Rank : Rank;
+  Rest = Rest.drop_front(Rest.find(')') + 1);
   return true;
 }
 
@@ -317,7 +345,8 @@ bool PrefixReader::takeOne() {
   Rest = skipBlanks(Rest);
   if (Rest.empty())
     return false;
-  return takeStamp() || takeBracket() || takeWorker() || takeSource() ||
+  return takeStamp() || takeBracket() || takeWorker() || takeRanks() ||
+         takeSource() ||
          takeWord();
 }
 

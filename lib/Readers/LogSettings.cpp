@@ -112,27 +112,32 @@ bool LogSettings::inBlock(StringRef Text, int64_t Number) {
     return true;
   }
   auto [Key, Value] = Body.split('=');
-  if (!isKeyText(Key) || !Body.ends_with(","))
+  if (!isKeyText(Key) || !(Body.ends_with(",") || Body.ends_with(")")))
     return false;
-  add(Key, Value.drop_back(), Number);
+  if (Body.ends_with(")") && !Value.contains('('))
+    Open = Block::None;
+  add(Key, Open == Block::None || Body.ends_with(",") ? Value.drop_back()
+                                                      : Value,
+      Number);
   return true;
 }
 
-/// What print(vars(args)) leaves, with or without words in front: a dict of
-/// which three keys at least are those of settings, and none of measurements.
-static StringRef printedDict(StringRef Text) {
+StringRef printedSettings(StringRef Text) {
   StringRef List = Text.rtrim().drop_until([](char C) { return C == '{'; });
-  if (!List.starts_with("{'") || !List.ends_with("}") ||
-      shapeOf(List).isMetrics())
+  if (!(List.starts_with("{'") || List.starts_with("{\"")) ||
+      !List.ends_with("}"))
     return "";
+  const char Quote = List[1];
+  const char Between[] = {',', ' ', Quote, 0};
   unsigned Settings = 0;
-  for (size_t At = 0; At != StringRef::npos; At = List.find(", '", At + 1)) {
-    StringRef Key = List.drop_front(At).drop_while([](char C) {
-      return C != '\'';
-    });
-    Key = Key.drop_front().take_until([](char C) { return C == '\''; });
+  for (size_t At = 0; At != StringRef::npos; At = List.find(Between, At + 1)) {
+    StringRef Key = List.drop_front(At).drop_until(
+        [&](char C) { return C == Quote; });
+    Key = Key.drop_front().take_until([&](char C) { return C == Quote; });
     const ConfigKey *Row = aboutKey(Key).Row;
-    Settings += Row && Row->Effect == KeyEffect::Results;
+    // A rate and a batch's size are measured as well.
+    Settings += Row && Row->Effect == KeyEffect::Results &&
+                !scalarName(Key).Known;
   }
   return Settings >= 3 ? List.drop_front() : "";
 }
@@ -140,8 +145,8 @@ static StringRef printedDict(StringRef Text) {
 bool LogSettings::line(StringRef Text, int64_t Number) {
   if (Open != Block::None && inBlock(Text, Number))
     return true;
-  if (containsText(Text, "{'"))
-    if (StringRef List = printedDict(Text); !List.empty()) {
+  if (containsText(Text, "{'") || containsText(Text, "{\""))
+    if (StringRef List = printedSettings(Text); !List.empty()) {
       fields(List, ':', Number);
       return true;
     }
@@ -167,6 +172,11 @@ bool LogSettings::line(StringRef Text, int64_t Number) {
     if (List.empty())
       continue;
     fields(List, '=', Number);
+    // MAE prints a setting a line.
+    if (List.rtrim().ends_with(",")) {
+      Open = Block::Arguments;
+      OpenFor = 0;
+    }
     return true;
   }
   if (StringRef List = behind(Text, "non-default args: {"); !List.empty()) {

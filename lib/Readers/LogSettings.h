@@ -20,6 +20,11 @@ namespace culprit {
 
 /// Fills `config` from the lines of one log, in order. Ranks print the same
 /// settings each; what is there already makes no row.
+/// What print(vars(args)) leaves, with or without words in front: the inside of
+/// a dict of which three keys at least are those of settings and of nothing
+/// that is measured, or nothing. A loss among them is the name of one.
+llvm::StringRef printedSettings(llvm::StringRef Text);
+
 class LogSettings {
 public:
   explicit LogSettings(Source &S) : Rows(S) {}

@@ -69,9 +69,9 @@ ArrayRef<const Reader *> readers() {
 
 /// Appends the regular files under \p Path to \p Files, in name order.
 /// Hidden files and folders (.git, .ipynb_checkpoints) are nobody's evidence,
-/// but for .hydra, which has the settings; and the expected.json beside a
-/// recorded case is the answer, not a clue. \p Seen keeps links from leading in
-/// circles or to a file twice.
+/// but for .hydra, which has the settings, and .summary of sample-factory; and
+/// the expected.json beside a recorded case is the answer, not a clue. \p Seen
+/// keeps links from leading in circles or to a file twice.
 static void walk(StringRef Path, std::set<sys::fs::UniqueID> &Seen,
                  std::vector<std::string> &Files) {
   std::vector<std::string> Entries;
@@ -79,7 +79,8 @@ static void walk(StringRef Path, std::set<sys::fs::UniqueID> &Seen,
   for (sys::fs::directory_iterator It(Path, EC), End; It != End && !EC;
        It.increment(EC))
     if (StringRef Name = sys::path::filename(It->path());
-        (!Name.starts_with(".") || Name == ".hydra") && Name != "expected.json")
+        (!Name.starts_with(".") || Name == ".hydra" || Name == ".summary") &&
+        Name != "expected.json")
       Entries.push_back(It->path());
   llvm::sort(Entries);
   for (const std::string &Entry : Entries) {

@@ -8,6 +8,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <cstring>
 
 using namespace llvm;
 
@@ -193,6 +195,43 @@ static bool isPerLayer(StringRef Canonical) {
   return false;
 }
 
+/// Whether what stands behind a metric says what of it was taken, and no layer:
+/// grad_norm/max, weight_norm/std, grad_norm/p90, grad_norm/n_nonfinite.
+static bool isStatistic(StringRef Name) {
+  if (Name.size() > 1 && Name[0] == 'p' && all_of(Name.drop_front(), isDigit))
+    return true;
+  return Name.starts_with("n_") || Name.starts_with("num_") ||
+         StringSwitch<bool>(Name)
+             .Cases("min", "max", "mean", "std", "median", "avg", "sum", true)
+             .Cases("var", "count", "clipped", "ratio", "scale", "wd", true)
+             .Cases("loss", "grads", "params", "weights", true)
+             .Default(false);
+}
+
+/// A name without what some trainers put into it: numbers in front of its parts
+/// (muzero-general: 3.loss/1.total_loss), an underscore there (train/_loss),
+/// the mean of a set of losses behind it (tianshou: update/loss/mean), a dot
+/// for a blank (tacotron2: learning.rate).
+static std::string asUsual(StringRef Normal) {
+  Normal.consume_back("/mean");
+  // OpenVLA: VLA Train/Loss.
+  if (size_t Slash = Normal.find('/');
+      Slash != StringRef::npos && Normal.take_front(Slash).ends_with("_train"))
+    Normal = Normal.drop_front(Slash - strlen("train"));
+  if (!Normal.contains('/'))
+    return join(split(Normal, '.'), "_");
+  std::string Out;
+  for (StringRef Part : split(Normal, '/')) {
+    StringRef Rest = Part.drop_while(isDigit);
+    if (Rest.size() < Part.size() && Rest.consume_front(".") &&
+        !Rest.empty() && isAlpha(Rest[0]))
+      Part = Rest;
+    Part.consume_front("_");
+    Out += (Out.empty() ? "" : "/") + Part.str();
+  }
+  return Out;
+}
+
 static ScalarName ofLayer(StringRef Metric, StringRef Layer, double Factor,
                           bool Known) {
   return {(Metric + "/" + Layer).str(), Metric.str(), Layer.str(), Factor,
@@ -209,7 +248,7 @@ ScalarName scalarName(StringRef Raw) {
   if (std::optional<ScalarAlias> Found = findOfSplit(Normal))
     return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
             true, Found->Weak};
-  // A metric of the training set, as audiotools calls it: no layer is called so.
+  // A metric of the training set, as audiotools calls it: no layer's name.
   if (StringRef Whole = Normal; Whole.consume_back("/train"))
     if (std::optional<ScalarAlias> Found = findOfSplit(Whole);
         Found && !Found->Canonical.starts_with("val_"))
@@ -217,7 +256,8 @@ ScalarName scalarName(StringRef Raw) {
               true, Found->Weak};
   // Transformers evaluates several sets as eval_<set>_loss: a series each.
   if (StringRef Set = Normal;
-      Set.consume_front("eval_") && Set.consume_back("_loss") && !Set.empty())
+      Set.consume_front("eval_") && Set.consume_back("_loss") &&
+      !Set.empty() && !Set.contains('/'))
     return ofLayer("val_loss", Set, 1, true);
   // metric/<layer>: the longest metric in front wins.
   for (size_t Slash = Normal.rfind('/'); Slash != std::string::npos && Slash;
@@ -225,9 +265,20 @@ ScalarName scalarName(StringRef Raw) {
     std::optional<ScalarAlias> Found =
         findOfSplit(StringRef(Normal).take_front(Slash));
     StringRef Layer = Raw.trim().drop_front(Slash + 1);
-    if (Found && isPerLayer(Found->Canonical) && !Layer.empty())
+    if (Found && isPerLayer(Found->Canonical) && !Layer.empty() &&
+        !isStatistic(Layer) && StringRef(Normal).take_front(Slash) != "norm")
       return ofLayer(Found->Canonical, Layer, Found->Factor, true);
   }
+  std::string Usual = asUsual(Normal);
+  std::optional<ScalarAlias> Last;
+  if (Usual != Normal)
+    Last = findOfSplit(Usual);
+  if (!Last)
+    if (StringLiteral Canonical = namedByWordsAlone(Usual); !Canonical.empty())
+      Last = ScalarAlias{Canonical, 1};
+  if (Last)
+    return {Last->Canonical.str(), Last->Canonical.str(), "", Last->Factor,
+            true, true};
   StringRef Own = Raw.trim();
   return {Own.str(), Own.str(), "", 1, false};
 }

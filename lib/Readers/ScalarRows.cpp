@@ -424,6 +424,23 @@ void ScalarRows::nameTime() {
     rename(*Whole, "step_time");
 }
 
+/// Of a record that has rates of parts alone, as lr/actor beside lr/critic, the
+/// first is that of the run.
+void ScalarRows::nameRate() {
+  Field *First = nullptr;
+  for (Field &F : Fields) {
+    const ScalarName &Is = F.Of->Scalar;
+    if (!Is.Known || Is.Metric != "lr")
+      continue;
+    if (Is.Layer.empty())
+      return;
+    if (!First && !StringRef(Is.Layer).contains('.'))
+      First = &F;
+  }
+  if (First)
+    rename(*First, "lr");
+}
+
 /// Whether the record's layer key names a layer: one with a loss or a learning
 /// rate beside it names the run instead.
 bool ScalarRows::isOfLayer() const {
@@ -472,16 +489,23 @@ void ScalarRows::addFields(int64_t Step) {
   }
   nameTimesOfParts();
   nameTime();
+  nameRate();
   nameHeldOut();
   nameOfSet();
   findOwners();
   const Name *Policy = lossOfPolicy();
+  const bool HeldOut = any_of(Fields, [](const Field &F) {
+    return F.Of->Scalar.Known && F.Of->Scalar.Name == "val_loss";
+  });
   for (const Field &F : Fields) {
     if (Policy && F.Of->Scalar.Known && F.Of->Scalar.Name == "loss") {
       addRow(*Policy, F.Value, false, Step, F.Of->Raw);
       continue;
     }
     bool Mean = Summary && S.pool().text(F.Of->Raw).ends_with("train_loss");
+    // Beside eval_loss, eval_kl_loss is a part of it and no set of its own.
+    Mean |= HeldOut && F.Of->Scalar.Metric == "val_loss" &&
+            !F.Of->Scalar.Layer.empty();
     addRow(*F.Of, F.Value, Mean || Owners.lookup(F.Of->Canonical) != F.Of,
            Step);
   }

@@ -85,6 +85,7 @@ private:
   void findOwners();
   void rename(Field &F, llvm::StringRef Name);
   void nameTime();
+  void nameRate();
   void nameTimesOfParts();
   void nameHeldOut();
   void nameOfSet();

@@ -98,6 +98,77 @@ static StringLiteral timeOf(ArrayRef<Word> Kinds) {
   return "";
 }
 
+/// Whether \p W is of something that is done to a rate, and not the rate.
+static bool isOfSchedule(StringRef W) {
+  return StringSwitch<bool>(W)
+      .Cases("scale", "factor", "mult", "multiplier", "decay", "ratio", true)
+      .Cases("patience", "steps", "schedule", "scheduler", "warmup", true)
+      .Cases("init", "initial", "min", "max", "finder", "drop", "gamma", true)
+      .Cases("mode", "weight", "coef", "scaling", "norm", "loss", true)
+      .Case("momentum", true)
+      // Of a part that has no rate, or that learns beside the model.
+      .Cases("teacher", "target", "critic", "disc", "discriminator", "d", true)
+      .Default(false);
+}
+
+/// mockingjay_lr, lr_model, current_lr_0, 2.workers/6.learning_rate.
+static bool isRateByWords(ArrayRef<StringRef> Words) {
+  if (any_of(Words, isOfSchedule))
+    return false;
+  const auto IsRate = [](StringRef W) {
+    return W.rtrim("0123456789") == "lr" || W == "lrate"; // lr0 of YOLO
+  };
+  while (Words.size() > 1 && all_of(Words.back(), isDigit))
+    Words = Words.drop_back();
+  if (IsRate(Words.front()) || IsRate(Words.back()))
+    return true;
+  for (size_t I = 0; I + 1 < Words.size(); ++I)
+    if (Words[I] == "learning" && Words[I + 1] == "rate")
+      return I == 0 || I + 2 == Words.size();
+  return false;
+}
+
+/// total_weighted_loss, gen_loss_total: of all parts, and of no part that
+/// learns against the model.
+static bool isTotalLoss(ArrayRef<StringRef> Words) {
+  bool Loss = false, Total = false;
+  for (StringRef W : Words) {
+    const bool IsTotal =
+        StringSwitch<bool>(W)
+            .Cases("total", "sum", "weighted", "overall", "all", true)
+            .Cases("full", "joint", "combined", true)
+            .Default(false);
+    const bool IsLoss = W == "loss" || W == "losses";
+    Total |= IsTotal;
+    Loss |= IsLoss;
+    if (!IsTotal && !IsLoss && kindOf(W) != Word::Filler &&
+        !is_contained({"gen", "generator", "g", "model", "metrics", "scalars",
+                       "mini", "batch", "step"},
+                      W))
+      return false;
+  }
+  return Loss && Total;
+}
+
+StringLiteral namedByWordsAlone(StringRef Normal) {
+  SmallVector<StringRef, 8> Words;
+  for (StringRef Rest = Normal; !Rest.empty();) {
+    const size_t End = Rest.find_first_of("_/.()|");
+    if (StringRef W = Rest.take_front(End); !W.empty())
+      Words.push_back(W);
+    Rest = End == StringRef::npos ? "" : Rest.drop_front(End + 1);
+  }
+  if (Words.size() < 2 || Words[0] == "epoch") // by epochs, and not by steps
+    return "";
+  const bool HeldOut =
+      is_contained({"val", "valid", "validation", "eval", "dev", "test"},
+                   Words[0]);
+  if (isTotalLoss(ArrayRef(Words).drop_front(HeldOut)))
+    return HeldOut ? StringLiteral("val_loss") : StringLiteral("loss");
+  const bool Rate = !HeldOut && isRateByWords(Words);
+  return Rate ? StringLiteral("lr") : StringLiteral("");
+}
+
 std::optional<WordedName> namedByWords(StringRef Normal) {
   // Behind a slash stands what a group holds; time/batch of Composer is a
   // counter of batches.

@@ -26,6 +26,11 @@ struct WordedName {
 /// What \p Normal, in lower case with _ for blanks, is by its words.
 std::optional<WordedName> namedByWords(llvm::StringRef Normal);
 
+/// The same of a rate or of the sum of all losses, where nothing else is known
+/// of a name: lr, loss, val_loss, or empty. Weaker than any name that is known:
+/// a part of a model may have a rate of its own.
+llvm::StringLiteral namedByWordsAlone(llvm::StringRef Normal);
+
 } // namespace culprit
 
 #endif // CULPRIT_READERS_SCALARWORDS_H

@@ -1,8 +1,8 @@
 --- ## What it detects
 --- Batches whose rows are more alike than those of the run, where rows are of pictures, sound or other numbers and no
 --- label says what kind they are: rows come in blocks instead of mixed. Rows are told by what any list of numbers has:
---- its mean and spread, that of each channel or line, and how rough it is along its axes. Where no one figure tells, all
---- of them are held together.
+--- its mean and spread, that of each channel or line, and how rough it is along its axes. Where no one figure tells,
+--- all of them are held together.
 ---
 --- ## Why it matters
 --- The model forgets one kind of rows while it sees another, and the last block wins.

@@ -27,7 +27,8 @@ local settings = require("settings")
 local TARGETS = "match(name, 'batch.*tar|batch.*target|batch.*targets|batch.*label|batch.*labels|batch.y|batch.*next*|"
   .. "batch.*truth*|batch.*_gt|batch.gt*|batch.*item_id|batch.*pos_item*|batch.*positive*|batch.*output') and "
   .. "not match(name, '*mask*|*weight*|*len*|*neg*')"
-local BACK = "*autoenc*|*auto_enc*|*vae*|*vqgan*|*imput*|*reconstruct*|*denois*|*mask_ratio*|*mask_token*|*mlm*|mae_*|*_mae_*"
+local BACK = "*autoenc*|*auto_enc*|*vae*|*vqgan*|*imput*|*reconstruct*|*denois*|*mask_ratio*|*mask_token*|*mlm*|"
+  .. "mae_*|*_mae_*"
 local ROWS, WIDTH, HEAD = 64, 4096, 32 -- of a batch and of a row, at most, and of a row at first
 
 --- What says that the model gives its input back.

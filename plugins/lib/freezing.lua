@@ -615,7 +615,9 @@ function freezing.kept(case, states, flagged)
   local joins = true
   for _, layer in ipairs(learning) do joins = joins and layer:lower():glob(JOINS) end
   if joins then return "models that were trained apart, which what learns joins" end
-  if saved_apart(case, frozen, learning) then return "in no checkpoint but what it began with: these hold what learns" end
+  if saved_apart(case, frozen, learning) then
+    return "in no checkpoint but what it began with: these hold what learns"
+  end
   local simplex = true
   for _, layer in ipairs(frozen) do simplex = simplex and equal_angles(case, layer) end
   return simplex and "classes at equal angles, which were set" or nil

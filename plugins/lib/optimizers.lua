@@ -7,8 +7,8 @@ local optimizers = {}
 --- Called after Adam, and other in what a first update is or in how long it is: plain descent at first (RAdam),
 --- another momentum (NAdam), a rate that is found or warmed up within (D-Adaptation, schedule-free), gradients that are
 --- projected (GaLore, APOLLO, AdamP), one moment for many elements (Adam-mini), curvature (AdaHessian).
-local OTHERS = "*radam*|*rectified*|*nadam*|*free*|*dadapt*|*d_adapt*|*prodigy*|*galore*|*apollo*|*adamp|*mini*|*muon*|"
-  .. "*lamb*|*soap*|*shampoo*|*sophia*|*sparseadam*|*hessian*"
+local OTHERS = "*radam*|*rectified*|*nadam*|*free*|*dadapt*|*d_adapt*|dadam|*.dadam|*prodigy*|*galore*|"
+  .. "*apollo*|*adamp|*mini*|*muon*|*lamb*|*soap*|*shampoo*|*sophia*|*sparseadam*|*hessian*"
 
 --- The setting that names the optimizer; nil where none does.
 ---@param case culprit.Case
@@ -96,7 +96,7 @@ end
 ---@return boolean
 function optimizers.own_rate(case, rate)
   local kind = optimizers.kind(case)
-  return kind:glob("*free*|*prodigy*|*dadapt*|*d_adapt*|*lbfgs*|*rprop*|*mechanic*")
+  return kind:glob("*free*|*prodigy*|*dadapt*|*d_adapt*|dadam|*.dadam|*lbfgs*|*rprop*|*mechanic*")
     or kind:glob("*adafactor*") and rate:max("value") == rate:min("value") or false
 end
 

@@ -27,6 +27,25 @@ function settings.several(rows)
   return rows:where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')")
 end
 
+--- The share of a label that goes to other classes, as trainers call it: timm's smoothing, ESPnet's lsm_weight.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.smoothing(case)
+  return case.config:where("match(key, '*label_smoothing|*label_smoothing_factor|smoothing|*.smoothing|*lsm_weight') "
+    .. "and number > 0"):first()
+end
+
+--- Whether a setting is of a part that is switched off: `use` or `enabled` beside it is false.
+---@param case culprit.Case
+---@param key string
+---@return boolean
+function settings.is_off(case, key)
+  local parts = key:split(".")
+  local front = table.concat(parts, ".", 1, #parts - 1)
+  return #parts > 1 and case.config:where { key = { front .. ".use", front .. ".enabled", front .. ".enable" } }
+    :where("match(value, 'false|False')"):count() > 0
+end
+
 --- A setting by which the run is in fp16, where gradients are scaled and may be logged so.
 ---@param case culprit.Case
 ---@return culprit.Row?
@@ -38,7 +57,8 @@ end
 -- Of how many batches' gradients are added up for an update, as trainers call it.
 local ACCUMULATION = "*accumulation_steps|*accumulate_grad_batches|*grad_accum*|*accum_grad|*grad_acc_step*|"
   .. "*accum_steps|*accum_iter|*accum_freq|*accum_count|*accumulate_step|*accumulate_steps|accumulate|*.accumulate|"
-  .. "update_freq|optimization.update_freq|*cumulative_iters|*accumulative_counts|*num_microbatches"
+  .. "update_freq|optimization.update_freq|*cumulative_iters|*accumulative_counts|*num_microbatches|"
+  .. "*accumulate_every|*accum_grad_iters"
 
 --- The settings of how many batches' gradients are added up for an update, each with a number from 1; evaluation, which
 --- may collect batches as well, updates nothing. A list with a number for each epoch counts by its first.
@@ -72,7 +92,8 @@ end
 local STAGES = "*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|*seqlen_warm*|*difficulty*"
 --- What does so little by little: the weight of a term or of an augmentation goes up, a queue of negatives fills.
 local RAMPS = "*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*_ramp*|*moco_k|*queue_size|"
-  .. "*queue_len*|*final_sparsity|*target_sparsity|*pruning*|*teacher_ema*|*ema_teacher*|*mean_teacher*|*consistency_*"
+  .. "*queue_len*|*final_sparsity|*target_sparsity|*pruning*|*teacher_ema*|*ema_teacher*|*mean_teacher*|"
+  .. "*consistency_ramp*|*consistency_warm*|*rampup*"
 --- Logged sizes of a task that grows on the way.
 local SIZES = "kl_weight|*/kl_weight|*kl_coef*|*kl_beta*|beta|*/beta|*curriculum*|*difficulty*|seq_len|*/seq_len|"
   .. "*seqlen*|*sequence_length*|*num_targets*|*n_targets*|*num_pos|*n_pos|*positives*|*resolution*|*image_size*|"
@@ -239,7 +260,8 @@ local elsewhere = "*kl_*|*ema_*|*profil*|*bench*|*beta*|*temperature*|*gan_*|*di
 ---@param zero boolean?
 ---@return culprit.Row?
 function settings.warmup(case, zero)
-  return case.config:where("match(key, '*warmup_steps|*warmup_iters|*lr_warmup_iters')")
+  return case.config:where("match(key, '*warmup_steps|*warmup_iters|*lr_warmup_iters|*warmup_updates|*warmup_num_steps|"
+    .. "*warmup_iterations|*scheduler.t_warmup')")
     :where("not match(key, ?)", elsewhere):where(zero and "number == 0" or "number > 0"):first()
 end
 
@@ -268,7 +290,8 @@ end
 ---@param case culprit.Case
 ---@return number?
 function settings.planned_rate(case)
-  return case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
+  return case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr|*init_lr|*lr_init|*start_lr|"
+    .. "*model_lr') "
     .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number")
 end
 
@@ -346,6 +369,13 @@ function settings.ignored(case)
     :where("number is not null")
 end
 
+--- Whether a policy is trained by ratios of probabilities: what is clipped may be those, or the value.
+local function clips_ratios(case)
+  return case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*|lam|"
+    .. "*.lam|*ent_coef*|*entropy_coef*|ppo_*|*.ppo_*|*clip_vloss*') or match(value, 'ppo|PPO|*.ppo|*.PPO')")
+    :count() > 0
+end
+
 --- The thresholds that the norm of all gradients is clipped at, in either order of the words.
 ---@param case culprit.Case
 ---@return culprit.Table
@@ -353,12 +383,11 @@ function settings.clipping(case)
   local rows = case.config:where("number > 0 and (match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|"
     .. "*gradient_clip|*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|"
     .. "*grad*clip_val|*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*clip*_max_norm|"
-    .. "*optimizer.max_norm|*global_clipnorm|*grad_clip_norm'))")
+    .. "*optimizer.max_norm|*optim.max_norm|training.max_norm|train.max_norm|*global_clipnorm|*grad_clip_norm|"
+    .. "*gradient_clipping_threshold'))")
   if rows:count() > 0 then return rows end
-  -- A "clip" alone is one too, but where policies are trained: there it is that of a ratio.
-  local policies = case.config:where("match(key, '*gae*|*clip_range*|*cliprange*|*clip_ratio*|*clip_coef*|lam|"
-    .. "*.lam|*ent_coef*|*entropy_coef*') or match(value, 'ppo|PPO|*.ppo|*.PPO')"):count() > 0
-  return policies and rows or case.config:where("number > 0 and match(key, 'clip|train.clip|training.clip|"
+  -- A "clip" alone is one too, but where policies are trained.
+  return clips_ratios(case) and rows or case.config:where("number > 0 and match(key, 'clip|train.clip|training.clip|"
     .. "trainer.clip|optim.clip|optimizer.clip|args.clip|hparams.clip|solver.clip')")
 end
 
@@ -369,8 +398,8 @@ end
 function settings.clipped_by_parts(case)
   return case.config:where("match(key, '*clip*') and match(value, 'agc|AGC|adaptive*|*value|*per_layer|*layerwise|"
     .. "*unit*')"):first()
-    or settings.on(case.config:where("match(key, '*clip_value|*clip_by_value*|*clipvalue|*agc|*agc_clip*|"
-      .. "*adaptive_grad*')")):first()
+    or settings.on(case.config:where("match(key, ?)", clips_ratios(case) and "*agc|*agc_clip*|*adaptive_grad*"
+      or "*clip_value|*clip_by_value*|*clipvalue|*agc|*agc_clip*|*adaptive_grad*")):first()
 end
 
 --- What says that the training loss is a sum of other losses than validation has: softened targets of a teacher, which

@@ -19,6 +19,8 @@
 --- ## References
 --- https://pytorch.org/docs/stable/amp.html
 
+local settings = require("settings")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -37,6 +39,9 @@ return {
       "match(key, '*precision*|*dtype*|*fp16*|*bf16*|half|*.half|*_half|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
                .. " or (match(key, '*fp16*|half|*.half|*_half|*half_prec*') and match(value, 'true|True'))")
+    for row in half:slice(0, 100):rows() do
+      if settings.is_off(case, row.key) then half = half:where("key != ?", row.key) end
+    end
     -- Results of a recorder's check are stored in the format that it chose, which says nothing about the run.
     local exact  = case.tensors:where("not match(name, 'battery.*')")
     local dumped = exact:where("dtype == 'float16'")

@@ -115,7 +115,8 @@ local function side_by_side(case, first, second)
   for layer, share in case.scalars:where { metric = "zero_share", primary = true }:where("starts_with(layer, ?)", list)
     :group("layer") do
     local place = layer:sub(#list + 1)
-    if tonumber(place) and share:median("value") >= 0.35 and case.scalars:where { metric = "weight_norm", layer = layer }:count() == 0 then
+    if tonumber(place) and share:median("value") >= 0.35
+      and case.scalars:where { metric = "weight_norm", layer = layer }:count() == 0 then
       return true
     end
   end

@@ -88,7 +88,8 @@ return {
     end
 
     local betas, beta1, beta2 = nil, nil, nil
-    for setting in case.config:where("match(key, '*betas|*adam_betas|*beta2|*beta_2|*beta1|*beta_1|*betas.0|*betas.1')")
+    for setting in case.config:where("match(key, '*betas|*adam_betas|*beta2|*beta_2|*beta1|*beta_1|*betas.0|*betas.1|"
+      .. "*adam_b1|*adam_b2')")
       :slice(0, 20):rows() do
       local numbers = setting.value:numbers()
       if #numbers == 2 then betas, beta1, beta2 = setting, numbers[1], numbers[2] end

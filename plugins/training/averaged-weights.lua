@@ -35,6 +35,7 @@ return {
     local warmed = case.config:where("match(key, '*ema*warm*|*ema*gamma*|*ema*power*|*ema*tau*|*ema*start*|*ema*every*|"
       .. "*ema*interval*|*ema*freq*')"):where("value is not null and not match(value, 'false|False|0|none|None|null|')")
       :first()
+    if decay and settings.is_off(case, decay.key) then decay = nil end
     if not decay then return skip("the decay of an average in a config") end
     if warmed then return skip("an average with a constant decay: " .. warmed.key .. " is set") end
     if settings.loaded(case) then return skip("a run from random weights: it goes on from trained ones") end

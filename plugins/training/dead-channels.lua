@@ -20,8 +20,8 @@ local elements = require("elements")
 local runs     = require("runs")
 local settings = require("settings")
 
---- The buffer of a norm that stands beside its running mean, in its file or else in the only one that has it; of several
---- files none may have a step.
+--- The buffer of a norm that stands beside its running mean, in its file or else in the only one that has it; of
+--- several files none may have a step.
 local function beside(case, mean, name)
   local named = case.tensors:where { run = mean.run, step = mean.step, name = mean.name:replace("running_mean", name) }
   local own = mean.source and named:where { source = mean.source }

@@ -58,8 +58,8 @@ end
 --- Whether a layer has no weights and stands in a list with one that gives something, as one of several operations.
 local function is_operation(case, layer)
   local list = places.parent(layer)
-  local own = case.scalars:where("match(metric, 'weight_norm|grad_norm') and (layer == ? or starts_with(layer, ?))", layer,
-    layer .. "."):count()
+  local own = case.scalars:where("match(metric, 'weight_norm|grad_norm') and (layer == ? or starts_with(layer, ?))",
+    layer, layer .. "."):count()
   if list == "" or own > 0 then return false end
   for name, share in case.scalars:where { metric = "zero_share", primary = true }:where("starts_with(layer, ?)",
     list .. "."):group("layer") do

@@ -203,7 +203,7 @@ return {
     -- RecBole's augmentation makes more rows of a list, each as it is.
     local lists = case.config:where("match(key, '*max_item_list_length')"):count() > 0
     local declared = case.config:where(lists and "not match(key, '*data_augmentation')" or "key is not null")
-      :where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
+      :where("match(key, '*dropout|drop|*.drop|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
       .. "*resid_pdrop|*attn_pdrop|*embd_pdrop|*mixup*|*aux_loss*|*z_loss*|*stochastic_depth*|*erasing*|*jitter*|"
       .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"
       .. "*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
@@ -215,7 +215,7 @@ return {
     local logged = case.scalars:where("match(name, ?) and value > 0", LOGGED):first()
       or case.scalars:where(FORCED:format("name", "value", "value")):first()
     -- What label smoothing can account for, and whether it is known.
-    local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
+    local smoothing = settings.smoothing(case)
     local classes = targets.counted(case)
     local excess = 0
     if smoothing and classes and smoothing.number < 1 then

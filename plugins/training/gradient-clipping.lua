@@ -88,7 +88,8 @@ return {
     --- far above its epsilon.
     local divides, epsilon = optimizers.scale_free(case), nil
     if divides then
-      epsilon = case.config:where("match(key, 'eps|*optim*eps|*adam*eps*') and not match(key, '*norm*') and number > 0")
+      epsilon = case.config:where("match(key, 'eps|*optim*eps|*adam*eps') and number > 0 "
+        .. "and not match(key, '*norm*|*steps')")
         :first()
     end
     local function made_up(limit)

@@ -36,9 +36,8 @@ local targets = require("targets")
 ---@param classes culprit.Row?
 ---@return number
 local function least_smoothed(case, classes)
-  local row = classes and case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0 and "
-    .. "number < 1"):first()
-  if not row then return 0 end
+  local row = classes and settings.smoothing(case)
+  if not row or row.number >= 1 then return 0 end
   local other = row.number / classes.number
   local right = 1 - row.number + other
   return -right * math.log(right) - (classes.number - 1) * other * math.log(other)
@@ -230,7 +229,8 @@ return {
             skip("the validation loss, or 20 gradient norms", "loss-above-double-softmax-floor")
           end
           -- Smoothed labels have a floor of their own.
-          local smoothed = case.config:where("match(key, '*label_smoothing*|*mixup*|*cutmix*') and number > 0"):first()
+          local smoothed = settings.smoothing(case)
+            or case.config:where("match(key, '*label_smoothing*|*mixup*|*cutmix*') and number > 0"):first()
           local level, share, sum
           if not smoothed then level, share, sum = adds_up(run_name, loss) end
           if level then

@@ -82,8 +82,8 @@ return {
           local moves = rate:with { before = rate:col("value"):rolling(2, "max") }
           -- What is logged before the schedule sets its first rate is the optimizer's own.
           local second = rate:slice(1, 1):first()
-          local drop   = moves:where("step > ? and step > ? and value < 0.3 * before and value > 0", at.step, second.step)
-            :first()
+          local drop   = moves:where("step > ? and step > ? and value < 0.3 * before and value > 0", at.step,
+            second.step):first()
           if drop then
             local climb = rate:where("step >= ?", drop.step)
             local back  = climb:max("value")

@@ -49,6 +49,26 @@ TEST_F(LogEpochs, StandBesideStepsWithoutMixing) {
             "900 loss=1");
 }
 
+TEST_F(LogEpochs, TakeTheEpochOfABarThatCountsEpochs) {
+  EXPECT_EQ(scalarsOf("Epoch 0:   0%|  | 0/50 [00:03<49:00, loss=2.5]\n"
+                      "Epoch 1:   2%|  | 1/50 [00:03<49:00, loss=2.25]\n"),
+            "0 epoch=0, 0 loss=2.5, 1 epoch=1, 1 loss=2.25");
+  // Lightning's counts the batches of each epoch.
+  EXPECT_EQ(scalarsOf("Epoch 0:  40%|  | 20/50 [00:03<49:00, loss=2.5]\n"
+                      "Epoch 1:  40%|  | 20/50 [00:03<49:00, loss=2.25]\n"),
+            "20 epoch=0, 20 loss=2.5, 70 epoch=1, 70 loss=2.25");
+}
+
+TEST_F(LogEpochs, TakeASetFromWhereItStands) {
+  // GraphGym; wavenet_vocoder; icefall behind a rank; flashy's logger.
+  EXPECT_EQ(scalarsOf("train: {'epoch': 0, 'loss': 2.5, 'lr': 0.5}\n"
+                      "val: {'epoch': 0, 'loss': 2.25, 'lr': 0}\n"),
+            "0 epoch=0, 0 loss=2.5, 0 lr=0.5, 0 epoch=0, 0 val_loss=2.25, "
+            "0 val/lr=0");
+  EXPECT_EQ(scalarsOf("Step 10 [train] Loss: 2.5\nStep 10 [dev] Loss: 2.25\n"),
+            "10 loss=2.5, 10 val_loss=2.25");
+}
+
 TEST_F(LogEpochs, TakesBatchesForSteps) {
   EXPECT_EQ(scalarsOf("epoch 0 batch 20/80 loss 0.5\n"
                       "epoch 1 batch 20/80 loss 0.25\n"),

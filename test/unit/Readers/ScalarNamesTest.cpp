@@ -73,6 +73,29 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"other/learning_rate/train", "lr"},
       {"time/train_loop/train", "step_time"},
       {"lr-RAdam", "lr"},
+      {"learning.rate", "lr"}, // tacotron2
+      {"lr_model", "lr"},      // SpeechBrain
+      {"TrainIterStats/current_lr_0", "lr"}, // Coqui
+      {"Mockingjay-lr", "lr"},               // s3prl
+      {"2.Workers/6.Learning_rate", "lr"},   // muzero-general
+      {"x/lr0", "lr"},                       // YOLOv7
+      {"VLA Train/Learning Rate", "lr"},     // OpenVLA
+      {"3.Loss/1.Total_weighted_loss", "loss"},
+      {"training/gen_loss_total", "loss"}, // HiFi-GAN
+      {"train/_loss", "loss"},             // benchmarking-gnns
+      {"val/_loss", "val_loss"},
+      {"VLA Train/Loss", "loss"},
+      {"losses/vf_loss/mean", "value_loss"}, // tianshou
+      // What is done to a rate is none, nor is that of a part beside it.
+      {"lr_scale", "lr_scale"},
+      {"lr/warmup_steps", "lr/warmup_steps"},
+      {"disc_loss_total", "disc_loss_total"},
+      // What was taken of a metric is no layer.
+      {"grad_norm/max", "grad_norm/max"},
+      {"grad_norm/n_nonfinite", "grad_norm/n_nonfinite"},
+      {"grad_norm/p90", "grad_norm/p90"},
+      {"norm/avg_key_norm", "norm/avg_key_norm"},
+      {"Eval Loss Dict/rgb_loss", "Eval Loss Dict/rgb_loss"},
       {"bce_loss", "loss"},
       {"eval_bce_loss", "val_loss"},
       {"train/ctc_loss", "loss"},
