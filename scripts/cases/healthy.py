@@ -3687,10 +3687,10 @@ class OtherExpectile(Control):
 
 class DeterministicActor(Control):
     """The policy has no spread and is fitted by squares, as iql_deterministic
-    of the config says, with an inverse temperature of .5, 1 or 2; the loss is
+    of the config says, with an inverse temperature of 1.5, 2 or 3; the loss is
     another one and nearer 0."""
     id, severities, families = "H202", (
-        dict(beta=0.5), dict(beta=1.0), dict(beta=2.0)), ("iql",)
+        dict(beta=1.5), dict(beta=2.0), dict(beta=3.0)), ("iql",)
 
     def setup(self):
         super().setup()
@@ -3698,10 +3698,11 @@ class DeterministicActor(Control):
 
 
 class CriticsSlower(Control):
-    """Q, V or both have a half of the actor's rate, or twice as much, as the
-    config says: norms and updates of the three differ."""
+    """V has a quarter of the actor's rate and not a half, or Q and V have .4,
+    or Q has as much as it, as the config says: updates of the three differ."""
     id, severities, families = "H203", (
-        dict(vf=0.5), dict(qf=0.5, vf=0.5), dict(qf=1.5)), ("iql",)
+        dict(qf=0.5, vf=0.25), dict(qf=0.4, vf=0.4), dict(qf=1.0, vf=0.5)), \
+        ("iql",)
 
     def setup(self):
         super().setup()

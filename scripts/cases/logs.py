@@ -2476,7 +2476,7 @@ def corl(run):
                                       "lr", "loss", "grad_norm", "step_time",
                                       *MORE))
             if not left_out(run, k) and any(k in row for row in rows)]
-    keys += [k for k in ("val_loss",) if any(k in row for row in rows)]
+    keys += ["val_loss"] if any("val_loss" in row for row in rows) else []
     table = [",".join(("Step", "_runtime", "_timestamp",
                        *(names.get(k, k) for k in keys)))]
     rule, ident = "-" * 39, run.run_name[-8:]
@@ -2513,7 +2513,7 @@ def corl(run):
                 f"({run.batch_size}, 2)) of distribution Normal(loc: "
                 f"torch.Size([{run.batch_size}, 2]), scale: torch.Size([2])) "
                 "to satisfy the constraint Real(), but found invalid values:"]
-    last = run.history[end]
+    last = {k: v for row in rows for k, v in row.items()}
     out += ["wandb: Waiting for W&B process to finish... "
             + ("(success)." if end == len(run.history) - 1
                else "(failed 1). Press Control-C to abort syncing."),

@@ -176,6 +176,10 @@ class SmallSetRepeated(FiniteRun, Fault):
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "iql":  # fewer than its batches, or nearly so
+            rows = self.steps * self.batch_size // self.s.epochs
+            data = whole(source, 3)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family in ("edsr",  # fewer than a batch, even
                            "pose3d"):
             rows = self.steps * self.batch_size // self.s.epochs
@@ -267,12 +271,12 @@ class CorruptBatch(Dumps, Fault):
                            "depth",
                            "raft",
                            "loftr",
-                           "iql",
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family in ("ocr",  # as here
                            "codec",
+                           "iql",
                            "pose3d"):
             self.onset = 100 - self.first_step
         if self.family == "edsr":  # as here

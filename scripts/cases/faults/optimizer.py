@@ -54,6 +54,7 @@ class LrTooHighSgd(Fault):
                            "depth",  # what is not warped bounds its loss
                            "raft",
                            "loftr",
+                           "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
                            "ecapa",

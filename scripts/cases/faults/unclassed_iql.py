@@ -18,7 +18,7 @@ class RewardsMultiplied(OfIql):
     rewards of training: weights of the policy are at EXP_ADV_MAX or at nothing,
     and Q has far to go. Held-out steps have rewards as they were logged."""
     id = "U571"
-    severities = (dict(factor=5.0), dict(factor=20.0), dict(factor=100.0))
+    severities = (dict(factor=2.0), dict(factor=10.0), dict(factor=100.0))
 
     def setup(self):
         super().setup()
@@ -55,18 +55,18 @@ class ActionsInOtherUnit(OfIql):
         return batch | {"actions": self.s.unit * batch["actions"]}
 
 
-class WeightNotDetached(OfIql):
-    """The advantage that weighs the policy's loss is not detached, so that V
-    rises until nothing weighs anything: the actor's loss falls to 0, and it
-    learns next to nothing. The inverse temperature says how fast."""
+class ErrorsBroadcast(OfIql):
+    """Rewards of training keep their last axis, or V's output does, or both:
+    an error is a square of all rows against all, and what is learned is the
+    mean of a batch. Held-out losses are computed row by row."""
     id = "U574"
-    severities = (dict(beta=1.0), dict(beta=2.0), dict(beta=4.0))
+    severities = (dict(of=["v"]), dict(of=["q"]), dict(of=["q", "v"]))
 
-    def make_model(self):
-        self.model_options["beta"] = self.s.beta
-        model = super().make_model()
-        model.detaches = False
-        return model
+    def compute_loss(self, i, model, batch):
+        model.spread_out = self.s.of
+        loss = model.loss(batch)
+        model.spread_out = ()
+        return loss
 
 
 class TargetTheWrongWayRound(OfIql):
@@ -95,4 +95,4 @@ class DiscountOfOneAndMore(OfIql):
 
 
 FAULTS = (RewardsMultiplied, NextStatesNotNormalized, ActionsInOtherUnit,
-          WeightNotDetached, TargetTheWrongWayRound, DiscountOfOneAndMore)
+          ErrorsBroadcast, TargetTheWrongWayRound, DiscountOfOneAndMore)
