@@ -439,6 +439,8 @@ class IqlRun(EpochFamily):
     EPOCH = epoch_steps = 30
     own_rates = {"qf": 0.5, "vf": 0.5}  # their parts of the actor's
     flat = False            # the schedule of the other two is asked for
+    validated = ("val_q_loss", "val_value_loss", "val_actor_loss",
+                 "val_score")
     # Its users have what the script prints, its config, and wandb's history.
     instead = {"nanogpt": "corl", "hf_trainer": "corl",
                "megatron": "corl", "torchtune": "corl"}
@@ -449,7 +451,7 @@ class IqlRun(EpochFamily):
         "F04": (dict(at=60), dict(at=25), dict(at=0)),
         "F05": (dict(modules=["actor.net"], where="actor.net.net.0"),
                 dict(modules=["qf"], where="qf.q1.net.0"), dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F07": (dict(factor=15), dict(factor=40), dict(factor=100)),
         "F08": (dict(every=10), dict(every=32), dict(every=1 << 30)),
         "F10": (dict(adamw=5e-7), dict(adamw=1e-7), dict(adamw=1e-8)),
         "F11": (dict(adam=0.05), dict(adam=0.1), dict(adam=1.0)),

@@ -340,8 +340,10 @@ def lightning(run):
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     size = getattr(run, "epoch_steps", 100)
+    besides = getattr(run, "validated", ())  # what a validation logs, too
     header = sorted(["epoch", rate, *(names.get(k, k) for k in (
-        "grad_norm", "step", "step_time", "loss", "val_loss", *more))])
+        "grad_norm", "step", "step_time", "loss", "val_loss", *more,
+        *besides))])
     lines = [",".join(header)]
     steps, held_out = set(logged(run, 1)), names.get("val_loss", "val_loss")
     for i, row in enumerate(run.history):
@@ -351,8 +353,9 @@ def lightning(run):
             del train["grad_norm"]
         train = {names.get(k, k): v for k, v in train.items()}
         # Monitor, training step and validation each write a row of their own.
+        found = {names.get(k, k): row[k] for k in besides if k in row}
         for part in ({rate: row["lr"]}, train,
-                     {held_out: row.get("val_loss")}):
+                     {held_out: row.get("val_loss"), **found}):
             if None in part.values() or (i not in steps
                                          and held_out not in part):
                 continue
@@ -2472,6 +2475,8 @@ def corl(run):
                                     for k, v in config.items()))
     end, steps = run.lasts, set(logged(run, 10))
     rows = run.history[:end + 1]
+    if end < len(run.history) - 1:  # wandb has the last step of what failed
+        steps.add(end)
     keys = [k for k in dict.fromkeys(("value_loss", "q_loss", "actor_loss",
                                       "lr", "loss", "grad_norm", "step_time",
                                       *MORE))
