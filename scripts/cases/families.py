@@ -395,6 +395,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "basicsr",
                        "raft",
                        "dac",
+                       "corl",
                        "openocr"):
         run.first_step = 1
     if run.interval == 1:

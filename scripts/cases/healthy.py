@@ -187,6 +187,7 @@ class ConstantRate(Control):
                 "dino",
                 "kge",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -279,6 +280,7 @@ class Curriculum(Control):
                 "dino",
                 "kge",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -295,6 +297,7 @@ class Curriculum(Control):
         self.change = self.steps // (4 if self.family in ("kge",
                                                      "ocr",
                                                      "flow",
+                                                     "iql",
                                                      "pose3d",
                                                      "ppo") else 2)
         self.user["curriculum"] = [
@@ -335,6 +338,7 @@ class Curriculum(Control):
                            "dino",
                            "kge",
                            "ppo",
+                           "iql",
                            "edsr",
                            "flow",
                            "raft",
@@ -483,6 +487,7 @@ class RateEndsAtZero(Control):
                 "dino",
                 "kge",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -697,6 +702,7 @@ class MixedDomains(Control):
                 "dino",
                 "kge",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -724,6 +730,8 @@ class MixedDomains(Control):
             return self.edges(seed, sites=True)
         if self.family == "ppo":
             return self.boats(seed, sites=True)
+        if self.family == "iql":
+            return self.buffer(seed, domains=True)
         if self.family == "tasnet":
             return self.mixtures(seed, places=True)
         if self.family == "pyannote":
@@ -1153,6 +1161,7 @@ class Accumulated(Control):
                 "dino",
                 "kge",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -3665,6 +3674,41 @@ class OtherMatchLoss(Control):
         self.model_options |= self.severity
 
 
+class OtherExpectile(Control):
+    """V is another expectile of Q, as iql_tau of the config says: nearer the
+    mean, or nearer the best that was done."""
+    id, severities, families = "H201", (
+        dict(iql_tau=0.6), dict(iql_tau=0.8), dict(iql_tau=0.9)), ("iql",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class DeterministicActor(Control):
+    """The policy has no spread and is fitted by squares, as iql_deterministic
+    of the config says, with an inverse temperature of 1.5, 2 or 3; the loss is
+    another one and nearer 0."""
+    id, severities, families = "H202", (
+        dict(beta=1.5), dict(beta=2.0), dict(beta=3.0)), ("iql",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity | {"deterministic": True}
+
+
+class CriticsSlower(Control):
+    """V has a quarter of the actor's rate and not a half, or Q and V have .4,
+    or Q has as much as it, as the config says: updates of the three differ."""
+    id, severities, families = "H203", (
+        dict(qf=0.5, vf=0.25), dict(qf=0.4, vf=0.4), dict(qf=1.0, vf=0.5)), \
+        ("iql",)
+
+    def setup(self):
+        super().setup()
+        self.own_rates = dict(self.severity)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3721,4 +3765,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           NormsAverageOtherwise, OtherFilters, FramesLeftOut,
           OtherTripletMargin, BackboneFrozenFirst, CosineByEpochs,
           OtherQuantizerDropout, VolumeDrawn, OtherLambdas,
-          OtherMatching, FullAttention, OtherMatchLoss)
+          OtherMatching, FullAttention, OtherMatchLoss,
+          OtherExpectile, DeterministicActor, CriticsSlower)

@@ -64,7 +64,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_waveform_loss", "val_fid", "triplet_loss", "val_top10",
         "val_minp", "val_metric",
         "loss_c", "bin_score", "val_loss_c", "val_loss_f", "val_auc5",
-        "val_auc10", "val_auc20", "val_prec")
+        "val_auc10", "val_auc20", "val_prec",
+        "q_loss", "val_q_loss", "val_value_loss", "val_actor_loss",
+        "val_score")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -338,8 +340,10 @@ def lightning(run):
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     size = getattr(run, "epoch_steps", 100)
+    besides = getattr(run, "validated", ())  # what a validation logs, too
     header = sorted(["epoch", rate, *(names.get(k, k) for k in (
-        "grad_norm", "step", "step_time", "loss", "val_loss", *more))])
+        "grad_norm", "step", "step_time", "loss", "val_loss", *more,
+        *besides))])
     lines = [",".join(header)]
     steps, held_out = set(logged(run, 1)), names.get("val_loss", "val_loss")
     for i, row in enumerate(run.history):
@@ -349,8 +353,9 @@ def lightning(run):
             del train["grad_norm"]
         train = {names.get(k, k): v for k, v in train.items()}
         # Monitor, training step and validation each write a row of their own.
+        found = {names.get(k, k): row[k] for k in besides if k in row}
         for part in ({rate: row["lr"]}, train,
-                     {held_out: row.get("val_loss")}):
+                     {held_out: row.get("val_loss"), **found}):
             if None in part.values() or (i not in steps
                                          and held_out not in part):
                 continue
@@ -2459,6 +2464,75 @@ def flow(run):
     run.write_json("args.json", arguments)
 
 
+def corl(run):
+    """What CORL's iql.py leaves in its checkpoints_path: config.yaml as
+    pyrallis dumps it, what it prints, with wandb's own lines, and the history
+    that wandb has, exported as one table. The script logs the three losses and
+    the score; the rate, the sum, a norm of the gradient and held-out losses are
+    the user's. wandb counts as total_it does."""
+    config, names, size = run.settings(), column_names(run), run.EPOCH
+    run.write_lines("config.yaml", (f"{k}: {json.dumps(v)}"
+                                    for k, v in config.items()))
+    end, steps = run.lasts, set(logged(run, 10))
+    rows = run.history[:end + 1]
+    if end < len(run.history) - 1:  # wandb has the last step of what failed
+        steps.add(end)
+    keys = [k for k in dict.fromkeys(("value_loss", "q_loss", "actor_loss",
+                                      "lr", "loss", "grad_norm", "step_time",
+                                      *MORE))
+            if not left_out(run, k) and any(k in row for row in rows)]
+    keys += ["val_loss"] if any("val_loss" in row for row in rows) else []
+    table = [",".join(("Step", "_runtime", "_timestamp",
+                       *(names.get(k, k) for k in keys)))]
+    rule, ident = "-" * 39, run.run_name[-8:]
+    out = [f"Dataset size: {run.size}",
+           f"Checkpoints path: {config['checkpoints_path']}",
+           rule, f"Training IQL, Env: {config['env']}, Seed: {run.seed}", rule,
+           "wandb: Tracking run with wandb version 0.12.21",
+           "wandb: W&B syncing is set to `offline` in this directory.  ",
+           "wandb: Run `wandb online` or set WANDB_MODE=online to enable "
+           "cloud syncing."]
+    for i, row in enumerate(rows):
+        out += [text for _, text in run.notices.get(i, ())]
+        checked = "val_loss" in row
+        if i in steps or checked:
+            table.append(",".join(map(str, (
+                row["step"], round(3.2 + row["wall"], 3),
+                round(START.timestamp() + row["wall"], 3),
+                *(row.get(k, "") if i in steps or k.startswith("val_")
+                  else "" for k in keys)))))
+        if checked and (i + 1) % size == 0:
+            out += [f"Time steps: {i + 1}", rule,
+                    f"Evaluation over {config['n_episodes']} episodes: "
+                    f"{row['val_return']:.3f} , D4RL score: "
+                    f"{row['val_score']:.3f}", rule]
+    if end < len(run.history) - 1:
+        out += ["Traceback (most recent call last):",
+                '  File "algorithms/offline/iql.py", line 660, in <module>',
+                "    train()",
+                '  File "algorithms/offline/iql.py", line 621, in train',
+                "    log_dict = trainer.train(batch)",
+                '  File "algorithms/offline/iql.py", line 346, in forward',
+                "    return Normal(mean, std)",
+                "ValueError: Expected parameter loc (Tensor of shape "
+                f"({run.batch_size}, 2)) of distribution Normal(loc: "
+                f"torch.Size([{run.batch_size}, 2]), scale: torch.Size([2])) "
+                "to satisfy the constraint Real(), but found invalid values:"]
+    last = {k: v for row in rows for k, v in row.items()}
+    out += ["wandb: Waiting for W&B process to finish... "
+            + ("(success)." if end == len(run.history) - 1
+               else "(failed 1). Press Control-C to abort syncing."),
+            "wandb: Run summary:", *(
+                f"wandb: {names.get(k, k):>21} {last[k]}"
+                for k in sorted(keys, key=lambda k: names.get(k, k))
+                if k in last),
+            "wandb: You can sync this run to the cloud by running:",
+            f"wandb: wandb sync wandb/offline-run-{run.at(0, '%Y%m%d_%H%M%S')}"
+            f"-{ident}"]
+    run.write_lines("train.log", out)
+    run.write_lines("wandb_history.csv", table)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -2481,6 +2555,7 @@ WRITERS = {w.__name__: w for w in
             dino,
             basicsr,
             cleanrl,
+            corl,
             flow,
             loftr,
             dlrm,

@@ -98,6 +98,7 @@ class DataOrder(Dumps, Fault):
                 "raft",
                 "codec",
                 "loftr",
+                "iql",
                 "pose3d",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
@@ -154,6 +155,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "raft",
                 "codec",
                 "loftr",
+                "iql",
                 "pose3d",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
@@ -171,6 +173,10 @@ class SmallSetRepeated(FiniteRun, Fault):
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family in ("mae",  # what is hidden is always another part
                            "flow"):  # as are noise and times
+            rows = self.steps * self.batch_size // self.s.epochs
+            data = whole(source, 3)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "iql":  # fewer than its batches, or nearly so
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
@@ -234,6 +240,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "sam": 2,
                              "raft": 2,
                              "loftr": 2,
+                             "iql": 1,
                              "pose3d": 1,
                              "reid": 3,
                              "flow": 1,
@@ -269,6 +276,7 @@ class CorruptBatch(Dumps, Fault):
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family in ("ocr",  # as here
                            "codec",
+                           "iql",
                            "pose3d"):
             self.onset = 100 - self.first_step
         if self.family == "edsr":  # as here
@@ -330,6 +338,7 @@ class BitFlip(Dumps, Fault):
              "raft": "",
              "codec": "",
              "loftr": "",
+             "iql": "",
              "pose3d": "",
              "ocr": ".fc2",
              "flow": "",
@@ -699,6 +708,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "flow",
                 "raft",
                 "loftr",
+                "iql",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -851,6 +861,11 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["dataset_episode_length"] = self.s.limit
             return self.replay(
+                seed, **{} if seed == 9 else {"limit": self.s.limit})
+        if self.family == "iql":  # as here, and so steps are alone
+            self.also = []
+            self.user["max_episode_steps"] = self.s.limit
+            return self.buffer(
                 seed, **{} if seed == 9 else {"limit": self.s.limit})
         if self.family == "voc":  # recordings are, mels are not
             self.also = []

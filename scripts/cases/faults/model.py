@@ -17,6 +17,7 @@ from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
 from ..fcst import PatchTST
+from ..iql import BEFORE_ACT as IQL_MAPS
 from ..flow import BEFORE_ACT as FLOW_NORMS
 from ..kpt import PoseEstimator
 from ..kws import DsCnn
@@ -532,6 +533,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "reid": REID_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
+              "iql": IQL_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
               "raft": RAFT_CONVOLUTIONS,
               "loftr": LOFTR_NORMS,
@@ -589,6 +591,7 @@ class DeadRelu(Fault):
                 "whisper",
                 "dino",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -659,6 +662,7 @@ class Saturated(Fault):
                 "whisper",
                 "dino",
                 "ppo",
+                "iql",
                 "edsr",
                 "flow",
                 "raft",
@@ -726,6 +730,7 @@ class ActivationMissing(Fault):
                 "stylegan",
                 "dino",
                 "ppo",
+                "iql",
                 "flow",
                 "edsr",
                 "ocr",

@@ -100,6 +100,7 @@ class Fp16Overflow(NotFinite):
                                "sam": {"half_scores": 1},
                                "kge": {"half": True},
                                "ppo": {"half_at": "actor.4"},
+                               "iql": {"half_at": "qf.q1.net.2"},
                                "edsr": {"half_at": "body.1.conv1"},
                                "raft": {"half_at": "cnet.layer2.0.conv1"},
                                "codec": {"half_at":
@@ -189,6 +190,7 @@ class Fp16Overflow(NotFinite):
                       "sam": "image_encoder.blocks.1.attn.scores",
                       "kge": "interaction",
                       "ppo": "actor.4",
+                      "iql": "qf.q1.net.2",
                       "edsr": "body.1.conv1",
                       "raft": "cnet.layer2.0.conv1",
                       "codec": "decoder.model.1.block.1",
@@ -272,6 +274,9 @@ class Fp16Overflow(NotFinite):
         if self.family == "ppo":
             self.dumped = (*self.dumped, "actor.?.output",
                            f"{self.where}.*put", "loss.ratio.output")
+        if self.family == "iql":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "qf.q1.net.?.*put")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -378,6 +383,7 @@ class Fp16Overflow(NotFinite):
                  "sam": (self.where.replace("scores", "qkv"),),
                  "kge": self.layers[:1],
                  "ppo": (self.where,),
+                 "iql": (self.where,),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
@@ -454,6 +460,7 @@ class Fp16Overflow(NotFinite):
                 "dlrm": 1.3,
                 "kge": 1.5,
                 "ppo": 2.0,
+                "iql": 3.0,
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
@@ -523,6 +530,7 @@ class LogOfZero(NotFinite):
                 "raft",
                 "codec",
                 "loftr",
+                "iql",
                 "pose3d",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -639,6 +647,7 @@ class LogOfZero(NotFinite):
         if self.family in ("dino",  # of the prototypes
                            "kge",  # that a triple is true
                            "ppo",  # of actions
+                           "iql",  # as here
                            "dream",  # of the reward's two bins
                            "loftr",  # of places
                            "compress",  # of latents
@@ -856,6 +865,7 @@ class DivisionByZero(NotFinite):
                 "raft",
                 "codec",
                 "loftr",
+                "iql",
                 "ocr",
                 "sam",
                 "pose3d",
@@ -1243,6 +1253,7 @@ class Bf16Weights(Fault):
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         if self.family in ("kge",
+                           "iql",
                            "ppo"):
             self.dumped = (*self.dumped, f"{self.layer('embed')}.weight")
         if self.family == "afno":

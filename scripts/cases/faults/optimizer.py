@@ -54,6 +54,7 @@ class LrTooHighSgd(Fault):
                            "depth",  # what is not warped bounds its loss
                            "raft",
                            "loftr",
+                           "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
                            "ecapa",
@@ -254,6 +255,7 @@ class LrJump(Fault):
                              "flow",
                              "codec",
                              "loftr",
+                             "iql",
                              "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
@@ -356,6 +358,7 @@ class NotDivided(Fault):
                            "sam",
                            "pyannote",
                            "loftr",
+                           "iql",
                            "pose3d",
                            "flow",
                            *PAIR_7):  # theirs divides
@@ -411,6 +414,7 @@ class NotDivided(Fault):
             self.steps = 100
         if self.family in ("timm",  # three epochs, for the same reason
                            "reid",
+                           "iql",   # or two
                            "tasnet"):  # or six
             self.steps = 60
         if self.family in ("dino",
@@ -757,6 +761,13 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"resuming from {path}"),
                 ("INFO", "loaded agent, iteration, global_step")]}
+        if self.family == "iql":  # the three networks, of what is in the file
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Loading {self.settings()['checkpoints_path']}/"
+                         f"{path}"),
+                ("INFO", "Loaded qf, vf, actor; total_it = "
+                         f"{self.onset}")]}
         if self.family == "kge":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", f"=> loading checkpoint '{self.CHECKPOINT}'"),
@@ -786,6 +797,9 @@ class ResumeWithoutState(Fault):
             done = self.onset
             self.scheduler = torch.optim.lr_scheduler.LambdaLR(
                 self.optimizer, lambda k: self.lr_factor(k + done))
+            if self.family == "iql":  # whose actor has a schedule alone
+                self.scheduler = self.make_scheduler(self.optimizer, done)
+                self.model.retarget()
 
 
 class LossSign(Fault):

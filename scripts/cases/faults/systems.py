@@ -218,6 +218,7 @@ class RankDesync(Fault):
                  "dino": "module.backbone.blocks.0.attn.proj",
                  "kge": "entity_representations.0._embeddings",
                  "ppo": "actor.2",
+                 "iql": "actor.net.net.2",
                  "edsr": "body.0.conv2",
                  "raft": "update_block.gru.convz1",
                  "codec": "decoder.model.0",

@@ -777,6 +777,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dream":  # a step has the reward of another
             self.also = ["label-pairing-mismatch"]
+        elif self.family == "iql":  # or what was done in another
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "codec":  # another recording is to come out
             self.also = ["label-pairing-mismatch"]
         elif self.family == "voc":  # the recording is another text's
@@ -900,6 +902,12 @@ class LabelNoise(Dumps, Fault):
             return batch | {"reward": torch.where(
                 wrong, self.strange_rewards(reward.shape, self.noise),
                 reward)}
+        if self.family == "iql":
+            rows = len(batch["actions"])
+            wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
+            return batch | {"actions": torch.where(
+                wrong, self.strange_actions(rows, self.noise),
+                batch["actions"])}
         if self.family == "voc":
             wrong = torch.rand(len(batch["audio"]), 1,
                                generator=self.noise) < self.s.share
@@ -1065,6 +1073,7 @@ class RandomLabels(LabelNoise):
                            "raft",
                            "codec",
                            "loftr",
+                           "iql",
                            "pose3d",
                            "ocr",
                            "sam",
@@ -1133,6 +1142,12 @@ class RandomLabels(LabelNoise):
         if self.family == "dream":
             x, rows = batch["reward"], len(batch["reward"])
             return batch | {"reward": self.strange_rewards(x.shape, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "iql":
+            x, rows = batch["actions"], len(batch["actions"])
+            return batch | {"actions": self.strange_actions(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
