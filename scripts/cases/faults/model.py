@@ -39,6 +39,7 @@ from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
 from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..sam import BEFORE_ACT as SAM_MAPS
+from ..stgcn import BEFORE_ACT as STGCN_NORMS
 from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
@@ -530,6 +531,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "reid": REID_NORMS,
+              "stgcn": STGCN_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
@@ -574,6 +576,7 @@ class DeadRelu(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "cap",
                 "lora",
@@ -644,6 +647,7 @@ class Saturated(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "cap",
                 "lora",
@@ -722,6 +726,7 @@ class ActivationMissing(Fault):
                 "codec",
                 "yolo",
                 "reid",
+                "stgcn",
                 "timm",
                 "stylegan",
                 "dino",
