@@ -239,8 +239,6 @@ class unit_gcn(nn.Module):
     def __init__(self, name, channels, out, options):
         super().__init__()
         A = adjacency()
-        if options["evened"]:
-            A = (1 - options["evened"]) * A + options["evened"] / JOINTS
         self.adaptive = options["gcn_adaptive"]
         if self.adaptive == "init":
             self.A = nn.Parameter(A)
@@ -376,20 +374,18 @@ class GCNHead(nn.Module):
 
 class RecognizerGCN(nn.Module):
     """squashes: the loss makes probabilities of what gets a softmax. weights:
-    what classes count in training. evened: how much of the graph joins all
-    joints alike."""
+    what classes count in training."""
 
     BLOCKS = tuple(f"backbone.gcn.{k}" for k in range(len(WIDTHS)))
 
     def __init__(self, activation="relu", dropout=0.0, detach_after=None,
                  half_at=None, gcn_adaptive="init", data_bn_type="VC",
-                 kernel=KERNEL, evened=0.0):
+                 kernel=KERNEL):
         super().__init__()
         self.backbone = STGCN({
             "activation": activation, "detach_after": detach_after,
             "half_at": half_at, "gcn_adaptive": gcn_adaptive,
-            "data_bn_type": data_bn_type, "kernel": kernel,
-            "evened": evened})
+            "data_bn_type": data_bn_type, "kernel": kernel})
         self.cls_head = GCNHead(dropout)
         self.squashes, self.weights, self.said = False, None, None
 
@@ -436,20 +432,20 @@ def shares(said, label):
 
 class StgcnRun(EpochFamily):
     """SGD with Nesterov's momentum, ten steps of warm-up, as lr_config has it,
-    and a cosine to 0 by steps, from .15; norms above 40 are clipped, as in PoseC3D's configs, so that they
-    are logged."""
+    and a cosine to 0 by steps, from .15; norms above 40 are clipped, as in
+    PoseC3D's configs, so that they are logged."""
 
     family = "stgcn"
     level_seed = 400
     steps, seed, language, classes = 120, 4500, False, CLASSES
     optimizer_name, lr, momentum, weight_decay = "sgd", 0.15, 0.9, 5e-4
-    recipes = {"adamw": dict(lr=6e-3, weight_decay=0.01)}
+    recipes = {"adamw": dict(lr=0.015, weight_decay=0.01)}
     warmup, schedule, clip = 10, "cosine", 40.0
     EPOCH = epoch_steps = 30        # of the trainer, of Lightning
     WORK = WORK
     KEPT = 2                        # epochs between two checkpoints
     batch_size, context = ROWS, FRAMES * JOINTS
-    base = {"lr": 5e-3}
+    base = {"lr": 0.01}
     # Its users have the trainer's own log.
     instead = {"nanogpt": "pyskl", "hf_trainer": "pyskl",
                "megatron": "pyskl", "torchtune": "pyskl"}
@@ -460,35 +456,40 @@ class StgcnRun(EpochFamily):
     STAGES = RecognizerGCN.BLOCKS
     # Norms behind all convolutions take out what others suffer from.
     graded = {
-        "F01": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F01": (dict(factor=20), dict(factor=60), dict(factor=300)),
         "F02": (dict(lr=5.0), dict(lr=20.0), dict(lr=100.0)),
         "F04": (dict(at=50), dict(at=25), dict(at=0)),
         "F05": (dict(modules=["cls_head"], where="cls_head.fc_cls"),
                 dict(modules=["backbone"], where="backbone.data_bn"),
                 dict(part="all")),
-        "F07": (dict(factor=20), dict(factor=60), dict(factor=300)),
-        "F08": (dict(every=12), dict(every=40), dict(every=1 << 30)),
-        "F09": (dict(parts=8, logs_sum=False), dict(parts=8, logs_sum=True),
+        "F07": (dict(factor=8), dict(factor=30), dict(factor=200)),
+        "F08": (dict(every=2), dict(every=6), dict(every=1 << 30)),
+        "F09": (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
                 dict(parts=16, logs_sum=True)),
-        "F11": (dict(sgd=0.05), dict(sgd=0.1), dict(sgd=0.5)),
-        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
+        "F10": (dict(sgd=0.1), dict(sgd=0.03), dict(sgd=1e-3)),
+        "F11": (dict(sgd=0.03), dict(sgd=0.05), dict(sgd=0.3)),
+        "F12": (dict(eps=0.01), dict(eps=0.03), dict(eps=0.3)),
         "F13": (dict(path=STAGES[1]), dict(path=STAGES[2]),
                 dict(path=STAGES[3])),
-        "F14": (dict(modules=list(STAGES[1:3])),
-                dict(modules=list(STAGES[1:])), dict(modules=list(STAGES))),
+        "F14": (dict(modules=list(STAGES[1:])), dict(modules=list(STAGES)),
+                dict(modules=[*STAGES, "cls_head.fc_cls"])),
         "F15": (dict(at=90), dict(at=60), dict(at=30)),
         "F16": (dict(rate=0.03), dict(rate=0.1), dict(rate=0.3)),
-        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
-        "F26": (dict(steps=3, share=0.9), dict(steps=6, share=1.0),
-                dict(steps=12, share=1.0)),
-        "F27": (dict(epochs=40), dict(epochs=60), dict(epochs=120)),
+        "F24": (dict(share=0.15), dict(share=0.3), dict(share=0.5)),
+        "F26": (dict(steps=2, share=0.12), dict(steps=2, share=0.3),
+                dict(steps=6, share=1.0)),
+        "F27": (dict(epochs=20), dict(epochs=60), dict(epochs=120)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
-        "F33": (dict(limit=8), dict(limit=5), dict(limit=3)),
+        "F33": (dict(limit=5), dict(limit=3), dict(limit=2)),
         "F34": (dict(factor=10), dict(factor=50), dict(factor=0)),
+        "F36a": (dict(bias=-3.5), dict(bias=-6.0), dict(bias=-20.0)),
+        "F36b": (dict(factor=30, kind="sigmoid"), dict(factor=50, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
         "F39a": (dict(at=90, keep=0.5), dict(at=60, keep=0.3),
                  dict(at=30, keep=0.1)),
         "F39b": (dict(at=80), dict(at=50), dict(at=20)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
         "F41": (dict(share=0.4, at=0, every=1), dict(share=0.7, at=60,
                                                      every=1),
                 dict(share=0.85, at=0, every=8)),
@@ -498,9 +499,10 @@ class StgcnRun(EpochFamily):
         "H02": (dict(factor=0.7), dict(factor=0.5)),
         "H03": (dict(rows=16), dict(rows=12)),
         "H04": (dict(rate=0.1), dict(rate=0.25)),
-        "H07": (dict(factor=0.02),),
+        "H07": (dict(factor=0.03),),
         "H10": (dict(steps=100), dict(steps=150)),
-        "H11": (dict(steps=200, keep="block"), dict(steps=250, keep="head")),
+        "H11": (dict(steps=150, keep="block"), dict(steps=120, keep="head")),
+        "H15": (dict(share=0.05), dict(share=0.1)),
         "H43": (dict(parts=2), dict(parts=4))}
     paths = {"embed": "backbone.data_bn", "attn": None, "scores": None,
              "act": "{}.gcn.act", "mlp": "{}.tcn.conv", "block": "{}",
@@ -601,14 +603,14 @@ class StgcnRun(EpochFamily):
     def checkpoint_path(self, done):
         return f"{WORK}/epoch_{-(-done // self.EPOCH)}.pth"
 
-    def kept(self, done):
+    def keeps(self, done):
         """mmcv keeps every second epoch, and the last."""
         return done == self.steps or done in self.notices \
             or done % (self.KEPT * self.EPOCH) == 0
 
     def keep_checkpoint(self, i, model):
         """What a run is resumed from has no optimizer (save_optimizer)."""
-        if not self.kept(i + 1):
+        if not self.keeps(i + 1):
             return
         lean = any(i + 1 <= at for at in self.notices)
         self.checkpoints[i + 1] = copy.deepcopy({

@@ -21,20 +21,25 @@ class OfStgcn(Unclassed):
         return batch
 
 
-class FramesOutOfOrder(OfStgcn):
-    """Frames of training clips come in any order within windows of 4, of 8, or
-    of the whole clip, as where the indices that were sampled are not sorted:
-    how somebody moves is lost. Validation has them in order."""
+class PieceOfAction(OfStgcn):
+    """UniformSample of training takes its frames from a piece of each clip,
+    of 4 frames, 2 or 1, anywhere, as p_interval is far too small: there it
+    hardly moves, or not at all, and often nothing is to be seen yet.
+    Validation has whole clips."""
     id = "U561"
-    severities = (dict(window=4), dict(window=8), dict(window=16))
+    severities = (dict(frames=4), dict(frames=2), dict(frames=1))
+
+    def setup(self):
+        super().setup()
+        self.user["data.train.p_interval"] = self.s.frames / FRAMES
 
     def spoil_batch(self, i, batch):
-        x, size = batch["keypoint"], self.s.window
-        key = torch.rand(len(x), FRAMES // size, size, generator=self.drawn)
-        order = key.argsort(-1) + size * torch.arange(
-            FRAMES // size)[:, None]
-        order = order.view(len(x), 1, 1, FRAMES, 1, 1).expand_as(x)
-        return batch | {"keypoint": x.gather(3, order)}
+        x, wide = batch["keypoint"], self.s.frames
+        first = torch.randint(FRAMES - wide + 1, (len(x), 1),
+                              generator=self.drawn)
+        at = first + torch.arange(FRAMES) * wide // FRAMES
+        at = at.view(len(x), 1, 1, FRAMES, 1, 1).expand_as(x)
+        return batch | {"keypoint": x.gather(3, at)}
 
 
 class TurnedTooFar(OfStgcn):
@@ -80,8 +85,8 @@ class OtherPictureSize(OfStgcn):
     the keypoints are of: they are smaller, and beside where they were in
     training."""
     id = "U564"
-    severities = (dict(img_shape=(1440, 2560)), dict(img_shape=(2160, 3840)),
-                  dict(img_shape=(4320, 7680)))
+    severities = (dict(img_shape=(1280, 2276)), dict(img_shape=(1440, 2560)),
+                  dict(img_shape=(2160, 3840)))
 
     def setup(self):
         super().setup()
@@ -98,17 +103,25 @@ class OtherPictureSize(OfStgcn):
         return batch | {"keypoint": x}
 
 
-class GraphEvened(OfStgcn):
-    """The adjacency joins all joints alike, as where it is raised to a power
-    and then taken for reachability, in part, nearly, or wholly, and is not
-    trained: whose hand it is that moves is hardly to be told, in validation
-    as well."""
+class CoarsePlaces(OfStgcn):
+    """Keypoints were saved as the cells of a heatmap of 4, 3 or 2 cells a
+    side in which they were found, without the offset within one: most of what
+    moves is lost, in validation as well."""
     id = "U565"
-    severities = (dict(share=0.9), dict(share=0.97), dict(share=1.0))
+    severities = (dict(cells=4), dict(cells=3), dict(cells=2))
 
     def setup(self):
         super().setup()
-        self.model_options |= {"evened": self.s.share, "gcn_adaptive": None}
+        self.user["data.heatmap_size"] = [self.s.cells] * 2
+
+    def spoil_batch(self, i, batch):
+        x, size = batch["keypoint"].clone(), 2 / self.s.cells
+        x[..., :2] = torch.where(
+            x[..., 2:] > 0, size * ((x[..., :2] / size).floor() + 0.5), 0.0)
+        return batch | {"keypoint": x}
+
+    def spoil_val(self, batch):
+        return self.spoil_batch(-1, batch)
 
 
 class ClassesWithoutWeight(OfStgcn):
@@ -132,5 +145,5 @@ class ClassesWithoutWeight(OfStgcn):
         return model
 
 
-FAULTS = (FramesOutOfOrder, TurnedTooFar, OtherJointOrder, OtherPictureSize,
-          GraphEvened, ClassesWithoutWeight)
+FAULTS = (PieceOfAction, TurnedTooFar, OtherJointOrder, OtherPictureSize,
+          CoarsePlaces, ClassesWithoutWeight)
