@@ -66,8 +66,8 @@ class TurnedTooFar(OfStgcn):
 
 class OtherJointOrder(OfStgcn):
     """Joints of the training file are in another layout than COCO's, whose
-    graph is built: hips and shoulders changed places, or arms and legs, or the
-    order is OpenPose's. Validation is COCO's."""
+    graph is built: elbows and wrists, knees and ankles changed places, or arms
+    and legs, or the order is OpenPose's. Validation is COCO's."""
     id = "U563"
     ARMS_LEGS = (0, 1, 2, 3, 4, 11, 12, 13, 14, 15, 16, 5, 6, 7, 8, 9, 10)
     severities = (
