@@ -321,6 +321,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "sam",
             "pyannote",
             "reid",
+            "stgcn",
             "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 
@@ -396,6 +397,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "raft",
                        "dac",
                        "corl",
+                       "pyskl",
                        "openocr"):
         run.first_step = 1
     if run.interval == 1:

@@ -58,6 +58,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "reid",
+                           "stgcn",
                            "ppo",
                            "codec",
                            "pose3d",
@@ -135,6 +136,7 @@ class NoWeightDecay(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tower",
                 "voc",
@@ -176,6 +178,7 @@ class ConstantRate(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tower",
                 "voc",
@@ -268,6 +271,7 @@ class Curriculum(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -334,6 +338,7 @@ class Curriculum(Control):
                            "yolo",
                            "timm",
                            "reid",
+                           "stgcn",
                            "ecapa",
                            "dino",
                            "kge",
@@ -475,6 +480,7 @@ class RateEndsAtZero(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -597,6 +603,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "stgcn",
                              "yolo",
                              "ecapa",
                              "ocr",
@@ -690,6 +697,7 @@ class MixedDomains(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -726,6 +734,8 @@ class MixedDomains(Control):
             return self.recordings(seed, corpora=True)
         if self.family == "reid":
             return self.passers(seed, sites=True)
+        if self.family == "stgcn":
+            return self.skeletons(seed, views=True)
         if self.family == "kge":
             return self.edges(seed, sites=True)
         if self.family == "ppo":
@@ -1149,6 +1159,7 @@ class Accumulated(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -3709,6 +3720,52 @@ class CriticsSlower(Control):
         self.own_rates = dict(self.severity)
 
 
+class OtherAdjacency(Control):
+    """The adjacency is trained in another way of the trainer's, or not at all
+    (gcn_adaptive): what is added to it, what it is multiplied by, or neither;
+    the config says so."""
+    id, severities, families = "H198", (
+        dict(gcn_adaptive="offset"), dict(gcn_adaptive="importance"),
+        dict(gcn_adaptive=None)), ("stgcn",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class ScalesDrawn(Control):
+    """RandomScale of training makes skeletons taller and wider, each for
+    itself, by a share that the config has; validation is as it is."""
+    id, severities, families = "H199", (
+        dict(scale=0.1), dict(scale=0.15), dict(scale=0.2)), ("stgcn",)
+
+    def setup(self):
+        super().setup()
+        self.drawn = torch.Generator().manual_seed(self.seed)
+        self.user["data.train.random_scale"] = self.s.scale
+
+    def spoil_batch(self, i, batch):
+        x = batch["keypoint"].clone()
+        size = 1 + self.s.scale * (2 * torch.rand(
+            len(x), 1, 1, 1, 1, 2, generator=self.drawn) - 1)
+        x[..., :2] *= size
+        return batch | {"keypoint": x}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherTemporalKernel(Control):
+    """Convolutions over frames are wider or narrower than the trainer's 9, as
+    the config says: the model has more weights, or fewer."""
+    id, severities, families = "H200", (
+        dict(kernel=11), dict(kernel=7), dict(kernel=5)), ("stgcn",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3766,4 +3823,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherTripletMargin, BackboneFrozenFirst, CosineByEpochs,
           OtherQuantizerDropout, VolumeDrawn, OtherLambdas,
           OtherMatching, FullAttention, OtherMatchLoss,
-          OtherExpectile, DeterministicActor, CriticsSlower)
+          OtherExpectile, DeterministicActor, CriticsSlower,
+          OtherAdjacency, ScalesDrawn, OtherTemporalKernel)

@@ -66,7 +66,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "loss_c", "bin_score", "val_loss_c", "val_loss_f", "val_auc5",
         "val_auc10", "val_auc20", "val_prec",
         "q_loss", "val_q_loss", "val_value_loss", "val_actor_loss",
-        "val_score")
+        "val_score",
+        "top5_accuracy", "val_mean_acc")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1721,6 +1722,94 @@ def loftr(run):
     run.write_lines("train.log", lines)
 
 
+def pyskl(run):
+    """mmcv's TextLoggerHook, as PySKL has it: a log, the same rows as
+    .log.json, whose iter is that within an epoch, and the config as j.py.
+    What is logged of training are means since the last line but for the rate
+    and what a hook of the user's counts of a batch; the loss of held-out clips
+    is of the workflow's epoch of validation."""
+    every, names, size = run.interval or 10, column_names(run), run.EPOCH
+    name, lines = START.strftime("%Y%m%d_%H%M%S"), []
+    held_out = [k for k in MORE if k.startswith("val_")]
+    means = ("accuracy", "top5_accuracy", "loss", "grad_norm")
+    more = [k for k in MORE if k not in (*held_out, *means, "data_time")
+            and not left_out(run, k)]
+    config = python_lines(run.config())
+    work, end = run.WORK, run.history[-1]["wall"]
+    rows = [{"env_info": "PyTorch: 2.13.0\nMMCV: 1.5.0\nGPU 0: no",
+             "config": "\n".join(config), "seed": run.seed,
+             "config_name": "j.py", "work_dir": "j", "hook_msgs": {}}]
+
+    def say(seconds, text, level="INFO"):
+        lines.append(f"{run.at(seconds)} - pyskl - {level} - {text}")
+
+    def said(values):
+        return ", ".join(f"{k}: {v:.4f}" if isinstance(v, float)
+                         else f"{k}: {v}" for k, v in values.items())
+
+    say(-3.2, "Environment info:\n" + "-" * 60 + "\nPyTorch: 2.13.0\n"
+        "MMCV: 1.5.0\n" + "-" * 60 + "\n")
+    say(-3.1, "Config: " + "\n".join(config) + "\n")
+    say(-3.1, f"Set random seed to {run.seed}, deterministic: False")
+    say(-0.4, f"Start running, work_dir: ./{work}")
+    say(-0.4, "Hooks will be executed in the following order:\n"
+        "before_run:\n(VERY_HIGH   ) CosineAnnealingLrUpdaterHook       \n"
+        "(NORMAL      ) CheckpointHook                     \n"
+        "(NORMAL      ) DistEvalHook                       \n"
+        "(VERY_LOW    ) TextLoggerHook                     ")
+    say(-0.3, f"workflow: [('train', 1), ('val', 1)], max: {run.epochs} "
+        "epochs")
+    say(-0.3, f"Checkpoints will be saved to ./{work} by HardDiskBackend.")
+    for i, row in enumerate(run.history):
+        done, (epoch, inner) = i + 1, divmod(i, size)
+        for level, text in run.notices.get(i, ()):
+            say(row["wall"] - row["step_time"], text, level)
+        if not (inner + 1) % every:  # counted anew in each epoch
+            part = run.history[done - every:done]
+            mean = {k: sum(r[k] for r in part) / len(part)
+                    for k in ("step_time", "data_time", *means)
+                    if all(k in r for r in part) and not left_out(run, k)}
+            mean = {names.get(k, k): round(v, 5) for k, v in mean.items()}
+            terms = {k: mean[k] for k in ("top1_acc", "top5_acc") if k in mean}
+            terms |= {"loss_cls": mean["loss"], "loss": mean["loss"]}
+            if "grad_norm" in mean:
+                terms["grad_norm"] = mean["grad_norm"]
+            rows.append({"mode": "train", "epoch": epoch + 1,
+                         "iter": inner + 1, "lr": round(row["lr"], 5),
+                         "memory": 71, "data_time": mean["data_time"],
+                         **terms, **{names.get(k, k): row[k] for k in more
+                                     if k in row}, "time": mean["time"]})
+            left = str(timedelta(seconds=int(end - row["wall"])))
+            say(row["wall"], (
+                f"Epoch [{epoch + 1}][{inner + 1}/{size}]\tlr: "
+                f"{row['lr']:.3e}, eta: {left}, time: {mean['time']:.3f}, "
+                f"data_time: {mean['data_time']:.3f}, memory: 71, "
+                + said(terms)))
+        if inner == size - 1 and done in run.checkpoints:
+            say(row["wall"], f"Saving checkpoint at {epoch + 1} epochs")
+        if "val_loss" in row:
+            found = {names.get(k, k).removeprefix("val_"): round(row[k], 5)
+                     for k in held_out if k in row}
+            loss = round(row["val_loss"], 5)
+            at = row["wall"]
+            for title, keys in (("top_k_accuracy", ("top1_acc", "top5_acc")),
+                                ("mean_class_accuracy",
+                                 ("mean_class_accuracy",))):
+                say(at, f"Evaluating {title} ...")
+                values = [(k, found[k]) for k in keys if k in found]
+                say(at, "".join(f"\n{k}\t{v:.4f}" for k, v in values)
+                    if len(keys) > 1 else "\n" + "".join(
+                        f"{k.removesuffix('uracy')}\t{v:.4f}"
+                        for k, v in values))
+            found |= {"loss_cls": loss, "loss": loss}
+            rows.append({"mode": "val", "epoch": epoch + 1,
+                         "iter": 4, "lr": round(row["lr"], 5), **found})
+            say(at, f"Epoch(val) [{epoch + 1}][4]\t" + said(found))
+    run.write_lines(f"{name}.log", lines)
+    run.write_lines(f"{name}.log.json", map(json.dumps, rows))
+    run.write_lines("j.py", config)
+
+
 def hours(seconds):
     """sec_to_hm_str()."""
     minutes, seconds = divmod(int(seconds), 60)
@@ -2558,6 +2647,7 @@ WRITERS = {w.__name__: w for w in
             corl,
             flow,
             loftr,
+            pyskl,
             dlrm,
             stylegan2,
             megatron_lm,

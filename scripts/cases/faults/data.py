@@ -243,6 +243,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "iql": 1,
                              "pose3d": 1,
                              "reid": 3,
+                             "stgcn": 3,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -265,6 +266,7 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         if self.family in ("flow",  # a step that every logger has
+                           "stgcn",
                            "sam"):
             self.onset = 50
         if self.family in ("kge",
@@ -331,6 +333,7 @@ class BitFlip(Dumps, Fault):
              "depth": "",
              "ecapa": ".conv",
              "reid": "",
+             "stgcn": "",
              "dino": "",
              "kge": "",
              "ppo": "",
@@ -691,6 +694,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tasnet",
                 "pyannote",
@@ -897,7 +901,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
-        if self.family == "pose3d":  # padded again; validation is whole
+        if self.family in ("pose3d",  # padded again; validation is whole
+                           "stgcn"):
             self.also = []
             self.user["max_frames"] = self.s.limit
             return super().make_source(seed)
@@ -936,7 +941,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "sam",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
-        if self.family == "pose3d":
+        if self.family in ("pose3d",
+                           "stgcn"):
             return batch if i < 0 else self.cut_frames(batch, self.s.limit)
         if self.family == "yolo":
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)

@@ -40,6 +40,7 @@ from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
 from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..sam import BEFORE_ACT as SAM_MAPS
+from ..stgcn import BEFORE_ACT as STGCN_NORMS
 from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
@@ -531,6 +532,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "reid": REID_NORMS,
+              "stgcn": STGCN_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "iql": IQL_MAPS,
@@ -576,6 +578,7 @@ class DeadRelu(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "cap",
                 "lora",
@@ -647,6 +650,7 @@ class Saturated(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "cap",
                 "lora",
@@ -726,6 +730,7 @@ class ActivationMissing(Fault):
                 "codec",
                 "yolo",
                 "reid",
+                "stgcn",
                 "timm",
                 "stylegan",
                 "dino",

@@ -95,6 +95,8 @@ class Fp16Overflow(NotFinite):
                                                     ".tdnn1.conv"},
                                "reid": {"half_at":
                                         "backbone.layer3.0.conv1"},
+                               "stgcn": {"half_at":
+                                         "backbone.gcn.2.gcn.conv"},
                                "dino": {"half_scores": True},
                                "ocr": {"half_scores": 1},
                                "sam": {"half_scores": 1},
@@ -185,6 +187,7 @@ class Fp16Overflow(NotFinite):
                       "depth": "encoder.encoder.layer2.0.conv1",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "reid": "backbone.layer3.0.conv1",
+                      "stgcn": "backbone.gcn.2.gcn.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "ocr": "encoder.blocks2.0.mixer.scores",
                       "sam": "image_encoder.blocks.1.attn.scores",
@@ -302,6 +305,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "relu.*put"),
                            "backbone.layer3.0.output", "heads.output")
+        if self.family == "stgcn":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv", "act.*put"),
+                           "backbone.gcn.2.output", "cls_head.fc_cls.output")
         if self.family == "edsr":
             self.dumped = (*self.dumped, f"{self.where}.*put", "body.1.*put",
                            "body.1.relu.*put", "body.1.conv2.*put")
@@ -415,6 +422,7 @@ class Fp16Overflow(NotFinite):
                  "loftr": (self.where,),
                  "pose3d": (self.where,),
                  "reid": (self.where,),
+                 "stgcn": (self.where,),
                  "flow": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
@@ -469,6 +477,7 @@ class Fp16Overflow(NotFinite):
                 "depth": 2.0,
                 "ecapa": 3.0,
                 "reid": 3.0,
+                "stgcn": 3.0,
                 "tasnet": 3.0,
                 "pyannote": 2.5,
                 "raft": 3.0,
@@ -714,7 +723,8 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": labels}
         if self.family == "reid":
             batch = batch | {"labels": batch["targets"]}
-        if self.family == "vid":
+        if self.family in ("vid",
+                           "stgcn"):
             batch = batch | {"labels": batch["label"]}
         if self.family == "summ":
             batch = batch | {"labels": torch.where(
@@ -851,6 +861,7 @@ class DivisionByZero(NotFinite):
                 "yolo",
                 "timm",
                 "reid",
+                "stgcn",
                 "ecapa",
                 "tasnet",
                 "pyannote",
@@ -911,6 +922,7 @@ class DivisionByZero(NotFinite):
               "encoder.patch_embed.proj.0.conv.output",
               "expand_conv.output", "?net.conv1.output",
               "matcher.backbone.conv1.output",
+              "backbone.data_bn.output",
               "input_blocks.0.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -1006,6 +1018,7 @@ class DivisionByZero(NotFinite):
                            "raft",
                            "loftr",
                            "reid",
+                           "stgcn",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
         if self.family == "ppo":
@@ -1137,6 +1150,7 @@ class DivisionByZero(NotFinite):
                            "raft",
                            "loftr",
                            "reid",
+                           "stgcn",
                            "dream"):
             return self.standardised(batch)
         if self.family in ("voc",
@@ -1242,6 +1256,7 @@ class Bf16Weights(Fault):
               "update_block.gru.convz1.weight", "layers_conv.0.weight",
               "decoder.model.0.weight_?",
               "middle_block.0.in_layers.2.weight",
+              "backbone.gcn.1.tcn.conv.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
               "masker.TCN.0.res_conv.weight", "linear.0.weight",

@@ -57,6 +57,7 @@ class LrTooHighSgd(Fault):
                            "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
+                           "stgcn",
                            "ecapa",
                            "tasnet",
                            "kpt",
@@ -256,6 +257,7 @@ class LrJump(Fault):
                              "codec",
                              "loftr",
                              "iql",
+                             "stgcn",
                              "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
@@ -415,6 +417,7 @@ class NotDivided(Fault):
         if self.family in ("timm",  # three epochs, for the same reason
                            "reid",
                            "iql",   # or two
+                           "stgcn",
                            "tasnet"):  # or six
             self.steps = 60
         if self.family in ("dino",
@@ -730,6 +733,12 @@ class ResumeWithoutState(Fault):
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Starting training from epoch "
                          f"{self.onset // self.EPOCH}")]}
+        if self.family == "stgcn":  # of save_optimizer=False
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"load checkpoint from local path: {path}"),
+                ("INFO", f"resumed epoch {self.onset // self.EPOCH}, iter "
+                         f"{self.onset}")]}
         if self.family == "edsr":  # net_g alone; an epoch has 50 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading EDSR model from "

@@ -183,6 +183,8 @@ class RankDesync(Fault):
             self.steps = 100
         if self.family == "ocr":  # six epochs
             self.steps = 150
+        if self.family == "stgcn":  # four
+            self.steps = 120
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
             self.where = f"{self.layer('mlp', 1)}.dense_4h_to_h"
@@ -225,6 +227,7 @@ class RankDesync(Fault):
                  "loftr": "matcher.backbone.layer2.0.conv2",
                  "pose3d": "layers_conv.0",
                  "reid": "backbone.layer2.0.conv2",
+                 "stgcn": "backbone.gcn.1.tcn.conv",
                  "ocr": "encoder.blocks1.0.mixer.proj",
                  "flow": "middle_block.0.in_layers.2",
                  "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",
@@ -294,7 +297,8 @@ class RankDesync(Fault):
             "masker.TCN.?.shared_block.2.gamma",
             "sincnet.norm1d.?.weight",
             "middle_block.0.in_layers.0.weight",
-            "*.norm_attn.1.weight", "layers_bn.0.weight")
+            "*.norm_attn.1.weight", "layers_bn.0.weight",
+            "backbone.gcn.?.tcn.bn.weight")
         if self.family == "codec":  # a direction and a size each
             self.kept = tuple(f"{n}.weight_?{role}" for n in sorted(
                 {inner, unsynced}) for role in ("", ".grad")) + ("*.alpha",)

@@ -109,6 +109,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "stgcn",
                            "ecapa",
                            "kge",
                            "loftr",
@@ -158,6 +159,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "stgcn",
                            "ecapa",
                            "kge",
                            "loftr",
@@ -351,6 +353,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "stgcn",
                            "ecapa",
                            "nerf",
                            "voc",
@@ -397,6 +400,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "stgcn",
                            "ecapa",
                            "nerf",
                            "voc",
@@ -731,7 +735,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "target"
             if "share" in self.severity:  # of a tenth it suffers little
                 self.severity = dict(share=(0.25, 0.4, 0.6)[self.level])
-        elif self.family == "vid":
+        elif self.family in ("vid",
+                             "stgcn"):
             self.given = self.trained = "label"
         elif self.family == "yolo":
             self.given = self.trained = "cls"
@@ -1082,6 +1087,7 @@ class RandomLabels(LabelNoise):
                            "kge",
                            "ppo",
                            "reid",
+                           "stgcn",
                            "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
