@@ -98,11 +98,11 @@ if not subprocess.run([torch_python, "-c", "import torch"], stdout=subprocess.DE
     config.available_features.add("torch")
 config.substitutions.append(("%torch-python", torch_python))
 
-# Growing the forest of recorded runs wants scikit-learn, which the program does not; its Python may be another one too.
+# Growing the trees of recorded runs wants scikit-learn 1.4, which the program does not; its Python may be another one too.
 sklearn_python = os.environ.get("CULPRIT_SKLEARN_PYTHON", sys.executable)
-if not subprocess.run([sklearn_python, "-c", "import sklearn"], stdout=subprocess.DEVNULL,
+if not subprocess.run([sklearn_python, "-c", "import sklearn; assert tuple(map(int, sklearn.__version__.split('.')[:2])) >= (1, 4)"], stdout=subprocess.DEVNULL,
                       stderr=subprocess.DEVNULL, check=False).returncode:
     config.available_features.add("sklearn")
 else:
-    lit_config.note("no scikit-learn: the test of fit-rank --recorded is unsupported")
+    lit_config.note("no scikit-learn 1.4: the test of fit-rank --recorded is unsupported")
 config.substitutions.append(("%sklearn-python", sklearn_python))

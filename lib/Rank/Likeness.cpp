@@ -26,7 +26,7 @@ Likeness::Likeness(const Model &M, ArrayRef<SymptomEvidence> Symptoms,
                    const ShapeFigures &Shape, const Weights &W)
     : M(M), W(W), Symptoms(Symptoms), Shape(Shape) {
   // A loss that is 0, negative or no number from the start goes nowhere: trees
-  // grow on curves alone (scripts/benchmark/forest.py).
+  // grow on curves alone (scripts/benchmark/boosting.py).
   if (!W.Recorded || !Shape.count("loss_end"))
     return;
   // The medians that stand for missing figures are those of runs of any kind: a
@@ -207,7 +207,8 @@ std::vector<unsigned> Likeness::causes() const {
     return Out;
   for (unsigned C = 0; C != M.N.Causes.size(); ++C) {
     std::optional<unsigned> Place = W.Recorded->placeOf(M.N.Causes[C].Class);
-    if (static_cast<int>(C) == M.N.Unknown || !Place || Shares[*Place] == 0)
+    if (static_cast<int>(C) == M.N.Unknown || !Place ||
+        Shares[*Place] < LeastOfRuns)
       continue;
     if (llvm::none_of(M.N.Causes[C].Links, [&](const Link &L) {
           return L.Required && M.Seen[L.Symptom].State == Presence::Absent;

@@ -14,8 +14,8 @@ using namespace llvm;
 
 namespace culprit {
 
-/// No tree that was grown on recorded runs comes near either.
-static constexpr double MostRuns = 1e9;
+/// No tree that was grown on recorded runs comes near any.
+static constexpr double MostRuns = 1e9, Most = 1e6;
 static constexpr size_t MostQuestions = 1000;
 
 /// The number that \p Text is as a whole. A diagnosis reads 80,000 of them, and
@@ -43,19 +43,28 @@ public:
           return wrong("'" + Value + "' is no number");
         addQuestion({true, Figure.str(), Missing});
       } else if (Line.consume_front("class ")) {
-        if (!Out.Places.try_emplace(Line, Out.Classes.size()).second)
-          return wrong("'" + Line + "' is a class already");
-        Out.Classes.push_back(Line.str());
-      } else if (Line == "tree") {
-        Out.Roots.push_back(Out.Nodes.size());
+        auto [Class, Value] = Line.rsplit(' ');
+        double Start;
+        if (!parseNumber(Value, Start) || !(std::fabs(Start) < Most))
+          return wrong("'" + Line + "' is no class and what it begins with");
+        if (!Out.Places.try_emplace(Class, Out.Classes.size()).second)
+          return wrong("'" + Class + "' is a class already");
+        Out.Classes.push_back(Class.str());
+        Out.Starts.push_back(Start);
+      } else if (Line.consume_front("tree ")) {
+        unsigned Class;
+        if (!parseNumber(Line, Class) || Class >= Out.Classes.size())
+          return wrong("'" + Line + "' is no class");
+        Out.Trees.push_back(
+            {Class, static_cast<unsigned>(Out.Nodes.size())});
         if (Error E = addTree())
           return E;
       } else {
         return wrong("'" + Line.take_front(40) + "' is no line of such a file");
       }
     }
-    if (Out.Roots.empty())
-      return wrong("no tree in it");
+    if (Out.Classes.empty())
+      return wrong("no class in it");
     return std::move(Out);
   }
 
@@ -83,21 +92,22 @@ private:
     Out.Questions.push_back(std::move(Q));
   }
 
-  /// `= C*N C*N`, after the sign.
-  Error addEnds() {
-    unsigned Before = Out.Ends.size();
-    for (StringRef Left = Line; !(Left = Left.ltrim()).empty();) {
-      StringRef Word;
-      std::tie(Word, Left) = Left.split(' ');
-      auto [Class, Runs] = Word.split('*');
-      End E;
-      if (!parseNumber(Class, E.Class) || E.Class >= Out.Classes.size() ||
-          !parseNumber(Runs, E.Runs) || !(E.Runs > 0) || !(E.Runs < MostRuns))
-        return wrong("'" + Word + "' is no class and its number of runs");
-      Out.Ends.push_back(E);
-    }
-    return Out.Ends.size() == Before ? wrong("a branch ends without a run")
-                                     : Error::success();
+  /// `= V N`, after the sign.
+  Error addLeaf(Node &N) {
+    auto [Value, Runs] = Line.ltrim().split(' ');
+    if (!parseNumber(Value, N.Value) || !(std::fabs(N.Value) < Most) ||
+        !parseNumber(Runs, N.Runs) || !(N.Runs > 0) || !(N.Runs < MostRuns))
+      return wrong("'" + Line.trim().take_front(40) +
+                   "' is no value and its number of runs");
+    return Error::success();
+  }
+
+  /// Of a node whose branches are both there.
+  void complete(unsigned At) {
+    Node &N = Out.Nodes[At];
+    const Node &Up = Out.Nodes[At + 1], &Above = Out.Nodes[N.Above];
+    N.Runs = Up.Runs + Above.Runs;
+    N.Value = (Up.Value * Up.Runs + Above.Value * Above.Runs) / N.Runs;
   }
 
   /// A tree of which Open are the nodes that still lack their second branch,
@@ -113,7 +123,6 @@ private:
         return wrong("a tree that ends in the middle");
       unsigned Here = Out.Nodes.size();
       Out.Nodes.emplace_back();
-      Out.Nodes[Here].From = Out.Ends.size();
       if (!Line.consume_front("=")) {
         auto [Asked, Threshold] = Line.split(' ');
         Node &N = Out.Nodes[Here];
@@ -128,12 +137,11 @@ private:
                        " questions");
         continue;
       }
-      if (Error E = addEnds())
+      if (Error E = addLeaf(Out.Nodes[Here]))
         return E;
-      Out.Nodes[Here].To = Out.Ends.size();
       // What is complete with this leaf.
       while (!Open.empty() && Open.back().Second) {
-        Out.Nodes[Open.back().Node].To = Out.Ends.size();
+        complete(Open.back().Node);
         Open.pop_back();
       }
       if (Open.empty())
@@ -197,61 +205,56 @@ bool RecordedRuns::asksAbout(StringRef Symptom) const {
   return Symptoms.contains(Symptom);
 }
 
-std::vector<unsigned> RecordedRuns::pathOf(unsigned At,
-                                           const Answers &A) const {
-  std::vector<unsigned> Path{At};
-  while (Nodes[At].Asked >= 0) {
-    const Node &N = Nodes[At];
-    At = A[N.Asked] <= N.Threshold ? At + 1 : N.Above;
-    Path.push_back(At);
-  }
-  return Path;
+unsigned RecordedRuns::below(unsigned At, const Answers &A) const {
+  const Node &N = Nodes[At];
+  return A[N.Asked] <= N.Threshold ? At + 1 : N.Above;
+}
+
+/// What adds up to log-odds of several classes, as shares of 1.
+static std::vector<double> softmax(std::vector<double> Of) {
+  const double Highest = *std::max_element(Of.begin(), Of.end());
+  double Sum = 0;
+  for (double &V : Of)
+    Sum += V = std::exp(V - Highest);
+  for (double &V : Of)
+    V /= Sum;
+  return Of;
 }
 
 std::vector<double> RecordedRuns::shares(const Answers &A) const {
-  std::vector<double> Out(Classes.size());
-  for (unsigned Root : Roots) {
-    const Node &Leaf = Nodes[pathOf(Root, A).back()];
-    double All = 0;
-    for (unsigned E = Leaf.From; E != Leaf.To; ++E)
-      All += Ends[E].Runs;
-    for (unsigned E = Leaf.From; E != Leaf.To; ++E)
-      Out[Ends[E].Class] += Ends[E].Runs / All;
+  std::vector<double> Out = Starts;
+  for (const Tree &T : Trees) {
+    unsigned At = T.Root;
+    while (Nodes[At].Asked >= 0)
+      At = below(At, A);
+    Out[T.Class] += Nodes[At].Value;
   }
-  for (double &Share : Out)
-    Share /= static_cast<double>(Roots.size());
-  return Out;
-}
-
-double RecordedRuns::shareAt(const Node &N, unsigned Class) const {
-  double All = 0, Of = 0;
-  for (unsigned E = N.From; E != N.To; ++E) {
-    All += Ends[E].Runs;
-    if (Ends[E].Class == Class)
-      Of += Ends[E].Runs;
-  }
-  return Of / All;
+  return softmax(std::move(Out));
 }
 
 std::vector<RecordedRuns::Reason> RecordedRuns::reasons(const Answers &A,
                                                         unsigned Place) const {
   std::vector<double> Moved(Questions.size());
-  for (unsigned Root : Roots) {
-    double Before = 0;
-    int Asked = -1;
-    for (unsigned At : pathOf(Root, A)) {
-      double Share = shareAt(Nodes[At], Place);
-      if (Asked >= 0)
-        Moved[Asked] += Share - Before;
-      Before = Share;
-      Asked = Nodes[At].Asked;
-    }
-  }
+  for (const Tree &T : Trees)
+    if (T.Class == Place)
+      for (unsigned At = T.Root; Nodes[At].Asked >= 0;) {
+        const unsigned Next = below(At, A);
+        Moved[Nodes[At].Asked] += Nodes[Next].Value - Nodes[At].Value;
+        At = Next;
+      }
+  // The slope of the line from the share of all runs to that of these.
+  const double Is = shares(A)[Place], Was = softmax(Starts)[Place];
+  const auto LogOdds = [](double P) {
+    P = std::clamp(P, 1e-9, 1 - 1e-9);
+    return std::log(P / (1 - P));
+  };
+  const double Way = LogOdds(Is) - LogOdds(Was);
+  const double Slope =
+      std::fabs(Way) > 1e-6 ? (Is - Was) / Way : Is * (1 - Is);
   std::vector<Reason> Out;
   for (size_t Q = 0; Q != Questions.size(); ++Q)
     if (Moved[Q] != 0)
-      Out.push_back({&Questions[Q], A[Q],
-                     Moved[Q] / static_cast<double>(Roots.size())});
+      Out.push_back({&Questions[Q], A[Q], Moved[Q] * Slope});
   llvm::stable_sort(Out, [](const Reason &X, const Reason &Y) {
     return std::fabs(X.Share) > std::fabs(Y.Share);
   });

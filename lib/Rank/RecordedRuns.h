@@ -3,11 +3,12 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// kb/recorded-runs.txt: what the recorded cases turned out to be, as a forest
-/// of decision trees that scripts/fit-rank grew on them. Each tree asks a few
-/// questions of a run, whether a symptom is there or how its curves go
-/// (Case/RunShape.h), and ends at some recorded runs that answer alike; their
-/// causes are what the tree says. The forest says the mean of its trees.
+/// kb/recorded-runs.txt: what the recorded cases turned out to be, as decision
+/// trees that scripts/fit-rank grew on them one after another (gradient
+/// boosting: Friedman 2001). Each tree asks a few questions of a run, whether a
+/// symptom is there or how its curves go (Case/RunShape.h), and says by how
+/// much the answers raise or lower the log-odds of one class, where the trees
+/// before it are wrong. What they add up to becomes shares (softmax).
 ///
 /// Beside the network it knows what no entry says: which sights come together,
 /// which of them a sound run has as well, and what a cause looks like where
@@ -15,11 +16,11 @@
 ///
 /// The file, a line each: `#` and a remark; `ask symptom ID`, whose answer is
 /// the score where the symptom is there and 0 where it is not; `ask shape NAME
-/// VALUE`, answered by VALUE where a run has no such figure; `class NAME`;
-/// `tree`. Then its nodes, each before what is below it: `Q T`, a question by
-/// its place and a threshold, followed by the branch of answers up to T and by
-/// that of answers above; or `= C*N C*N`, the classes by their place, each with
-/// the number of runs that ended here.
+/// VALUE`, answered by VALUE where a run has no such figure; `class NAME V`,
+/// what it has before any tree; `tree C`, of the class at that place. Then its
+/// nodes, each before what is below it: `Q T`, a question by its place and a
+/// threshold, followed by the branch of answers up to T and by that of answers
+/// above; or `= V N`, what it adds, and the number of runs that ended here.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +47,7 @@ public:
     double Missing = 0; ///< The answer of a run that has none.
   };
 
-  /// What a question added to the share of a class, and its answer.
+  /// About what a question added to the share of a class, and its answer.
   struct Reason {
     const Question *Asked = nullptr;
     double Answer = 0, Share = 0;
@@ -74,13 +75,14 @@ public:
   /// Whether any recorded run tells what \p Symptom comes with.
   bool asksAbout(llvm::StringRef Symptom) const;
 
-  /// Of the recorded runs that answer like \p A the share of each class, by its
+  /// Of recorded runs that answer like \p A the share of each class, by its
   /// place; they add up to 1.
   std::vector<double> shares(const Answers &A) const;
 
   /// What made the share of the class at \p Place what it is, most first: of
-  /// each question how much of it came or went with its answers. They add up to
-  /// the share less that of all recorded runs.
+  /// each question how much of it came or went with its answers. In log-odds,
+  /// before what other classes gained, they add up; here they are scaled to the
+  /// share less that of all recorded runs.
   std::vector<Reason> reasons(const Answers &A, unsigned Place) const;
 
 private:
@@ -88,24 +90,23 @@ private:
     int Asked = -1; ///< Place of the question; none of a leaf.
     double Threshold = 0;
     unsigned Above = 0; ///< Node of the answers above; the others' is next.
-    unsigned From = 0, To = 0; ///< Its part of Ends.
+    double Value = 0;   ///< What is added; the mean of what is below.
+    double Runs = 0;
   };
-  struct End {
-    unsigned Class;
-    double Runs;
+  struct Tree {
+    unsigned Class, Root;
   };
   class Parser;
 
-  double shareAt(const Node &N, unsigned Class) const;
-  /// The nodes from the root \p At to the leaf of \p A.
-  std::vector<unsigned> pathOf(unsigned At, const Answers &A) const;
+  /// The node below \p At to which the answers \p A lead.
+  unsigned below(unsigned At, const Answers &A) const;
 
   std::vector<Question> Questions;
   std::vector<std::string> Classes;
+  std::vector<double> Starts; ///< Of the classes, before any tree.
   llvm::StringMap<unsigned> Places, Symptoms;
   std::vector<Node> Nodes; ///< Of all trees.
-  std::vector<unsigned> Roots;
-  std::vector<End> Ends; ///< Of the leaves, in the order of Nodes.
+  std::vector<Tree> Trees;
 };
 
 } // namespace culprit

@@ -1,16 +1,38 @@
 --- What the optimizer of a checkpoint holds, beside what it has a state for: PyTorch's make the state of a parameter
 --- when they first step it, which they do where it has a gradient.
 
+local state_names = require("state-names")
+
 local held = {}
 
---- The newest file that lists what its optimizers hold: the number of parameters, whether they keep moments of them by
---- their settings, and what stands before the names of each.
+local LISTED = "match(key, '*param_groups.*.num_params') and number is not null"
+
+--- The newest files that list what their optimizers hold, the last one first: of files that differ by numbers alone
+--- one, as networks that learn against each other have a file each.
+local function listing(case)
+  local newest, order = {}, {}
+  for row in case.config:where(LISTED):distinct("source"):slice(0, 1000):rows() do
+    local letters = row.source
+    for digit = 0, 9 do letters = letters:replace(tostring(digit), "") end
+    if not newest[letters] then order[#order + 1] = letters end
+    newest[letters] = row
+  end
+  -- Of many it is not known which are of the run.
+  local last = case.config:where(LISTED):last()
+  local out  = { last }
+  for _, letters in ipairs(#order <= 4 and order or {}) do
+    if newest[letters].source ~= last.source then out[#out + 1] = newest[letters] end
+  end
+  return out
+end
+
+--- What one file lists its optimizers to hold: the number of parameters, whether they keep moments of them by their
+--- settings, and what stands before the names of each.
 ---@param case culprit.Case
+---@param last culprit.Row  of config, of that file
 ---@return { held: number, minded: boolean, run: string?, source: string, rows: culprit.Table, whose: table }?
-local function holding(case)
-  local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number is not null")
-  local last  = sizes:last()
-  if not last then return nil end
+local function holding(case, last)
+  local sizes  = case.config:where(LISTED)
   local groups = case.config:where { source = last.source }
   local rows   = sizes:where { source = last.source }
   local whose, several = {}, 0
@@ -97,12 +119,9 @@ end
 ---@field rows culprit.Table
 ---@field run string?
 
---- What is held and what has a state in the last checkpoint; nil where it cannot be told.
----@param case culprit.Case
----@param early number?  a checkpoint of a step below this tells nothing (2): parameters may not have had their turn
----@return held.Found?
-function held.found(case, early)
-  local holds = holding(case)
+--- What one file lists, and what has a state in the last checkpoint of its run; nil where it cannot be told.
+local function found_of(case, last, early)
+  local holds = holding(case, last)
   if not holds then return nil end
   local states, step, rows = stepped(case, holds.run, holds.whose)
   if not states or not step or step < (early or 2) then return nil end
@@ -113,19 +132,67 @@ function held.found(case, early)
     rows = states > 0 and rows or holds.rows }
 end
 
+--- What is held and what has a state in the last checkpoint, of an optimizer that lacks states where there is one; nil
+--- where it cannot be told.
+---@param case culprit.Case
+---@param early number?  a checkpoint of a step below this tells nothing (2): parameters may not have had their turn
+---@return held.Found?
+function held.found(case, early)
+  local first
+  for _, last in ipairs(listing(case)) do
+    local found = found_of(case, last, early)
+    if found and found.states < found.held then return found end
+    first = first or found
+  end
+  return first
+end
+
+--- The same of states that are numbered, in the order of the parameters: the layers of a file of weights that has as
+--- many as are held, in shapes that those with a state have. The layer of each parameter, and whether it has a state.
+local function by_number(case, found)
+  local states = {}
+  for row in found.rows:where("match(name, '*.exp_avg|*.momentum_buffer|*.exp_avg_sq')"):slice(0, 10000):rows() do
+    local place = tonumber(row.layer)
+    if not place then return nil end
+    states[place + 1] = row
+  end
+  local layers = state_names.layers_at(case, found.run, states, found.held)
+  return layers, states
+end
+
+--- The layers of a list of which nothing has a state, each once, and whether all stand before or behind those that have
+--- one; nil where there are none of either.
+local function of_list(order, has)
+  local stepped, listed, layers = {}, {}, {}
+  for at, layer in ipairs(order) do stepped[layer] = stepped[layer] or has(at) or false end
+  local begun, upstream, behind = false, true, true
+  for _, layer in ipairs(order) do
+    if stepped[layer] then
+      begun, behind = true, behind and #layers == 0
+    elseif not listed[layer] then
+      listed[layer] = true
+      layers[#layers + 1], upstream = layer, upstream and not begun
+    end
+  end
+  if #layers == 0 or not begun then return nil end
+  return layers, upstream, behind
+end
+
 --- The layers of which no parameter has a state, in the order of the file, and whether all of them stand before those
---- that have one, or behind. Nil where the states are not named by layer, or other weights are held than the model's.
+--- that have one, or behind. Nil where nothing names the states, or other weights are held than the model's.
 ---@param case culprit.Case
 ---@param found held.Found
 ---@return string[]? layers, boolean? upstream, boolean? behind
 function held.unstepped(case, found)
   if found.states == 0 then return nil end
+  local numbered, has = by_number(case, found)
+  if numbered then return of_list(numbered, function(at) return has[at] ~= nil end) end
   local all = case.tensors:where { run = found.run, step = found.step }:where("variant is null and (role == 'weight' "
     .. "or role == 'value' and match(dtype, '*float*') and not match(name, '*running_*|batch.*'))")
   local weights = all:where { role = "weight" }
   -- Parameters of names of their own, as places, are among what has the role of a value, and so are buffers.
   if weights:count() > found.held or all:count() < found.held then return nil end
-  local stepped, known, order, layers = {}, {}, {}, {}
+  local stepped, known, order = {}, {}, {}
   for row in all:sort("order"):slice(0, 10000):rows() do
     if not known[row.layer] then
       known[row.layer] = true
@@ -136,16 +203,7 @@ function held.unstepped(case, found)
     if not known[row.layer] then return nil end
     stepped[row.layer] = true
   end
-  local begun, upstream, behind = false, true, true
-  for _, layer in ipairs(order) do
-    if stepped[layer] then
-      begun, behind = true, behind and #layers == 0
-    else
-      layers[#layers + 1], upstream = layer, upstream and not begun
-    end
-  end
-  if #layers == 0 or not begun then return nil end
-  return layers, upstream, behind
+  return of_list(order, function(at) return stepped[order[at]] end)
 end
 
 --- Whether so many of the model's parameters are not held, and all that are have had a gradient other than zero: then

@@ -33,6 +33,7 @@
 local lists = require("lists")
 local places = require("places")
 local settings = require("settings")
+local state_names = require("state-names")
 
 local BY_DESIGN = "*expert*|*lora*|*adapter*|*hypernet*|*q_proj*|*k_proj*|*to_q*|*to_k*|*query*|*.key*|*_hh_*|*_hh|"
   .. "*.q|*.k|*.q.*|*.k.*|*wq*|*wk*|*projector*|*recurrent*|*aux*|*pooler*|*head*|*emb*|*wte*|*wpe*|*table*|"
@@ -67,6 +68,23 @@ end
 
 --- Whether the state has names of the model, and not numbers alone.
 local function by_name(one) return one.name:lower() ~= one.name:upper() end
+
+--- Names of the model for states that have numbers, where weights of these shapes in this order tell them.
+local function give_names(case, run, all)
+  if #all == 0 or by_name(all[1]) then return end
+  local rows = {}
+  for i, one in ipairs(all) do rows[i] = one.row end
+  for i, layer in ipairs(state_names.layers(case, run, rows) or {}) do all[i].name = layer end
+end
+
+--- The layers of some parameters, each once, where the state has names of the model.
+local function places_of(found)
+  local out, seen = {}, {}
+  for _, one in ipairs(found) do
+    if by_name(one) and not seen[one.name] then out[#out + 1], seen[one.name] = one.name, true end
+  end
+  return out
+end
 
 --- By its place among all, the bias of each matrix: what has its name, or follows it, and has a number for each of its
 --- rows; in a state without names, where decay parts matrices from the rest, the k-th vector of a length is of the k-th
@@ -171,6 +189,7 @@ return {
       local rows = states:where { run = run }
       local all  = parameters(rows:where { step = rows:where("match(name, '*.exp_avg_sq')"):max("step") })
       local zero, matrices, live, last = {}, 0, 0, 0
+      give_names(case, run, all)
       local bias = biases(all)
       local idle, idle_bias = unasked(all, bias), {}
       for i in pairs(idle) do
@@ -213,8 +232,8 @@ return {
           symptom  = "gradient-always-zero",
           score    = 0.9,
           -- Moments keep what came in as many updates as the counter has.
-          at       = { run = run, layer = zero[1].row.layer, step = math.max(places.first_step(case) or 0,
-            math.floor(zero[1].row.step - zero[1].count)) },
+          at       = { run = run, layer = places_of(zero)[1], layers = places_of(zero),
+            step = math.max(places.first_step(case) or 0, math.floor(zero[1].row.step - zero[1].count)) },
           message  = ("both moments of %d of %d parameters are exactly 0 after %d updates (%s): a gradient came "
             .. "to them at every step and was 0, as from units that are all dead; what is frozen or cut off has no "
             .. "moments")

@@ -11,22 +11,20 @@ using namespace culprit;
 
 namespace {
 
-// Two trees over sixteen and four runs. Of the first tree's 8 runs with the
-// symptom, 4 had a loss that fell far: 1 sound, 3 with c.
-constexpr llvm::StringLiteral Two = R"(# made up
+// A tree of c over sixteen runs, in log-odds: -ln 3 without the symptom, with it
+// ln 3 where the loss fell far and 0 where it did not.
+constexpr llvm::StringLiteral One = R"(# made up
 ask symptom large
 ask shape loss_end -0.5
-class healthy
-class unknown
-class c
-tree
+class healthy 0
+class unknown -40
+class c 0
+tree 2
 0 0.5
-= 0*6 2*2
+= -1.0986122887 8
 1 -0.25
-= 2*3 0*1
-= 0*4
-tree
-= 0*1 2*3
+= 1.0986122887 4
+= 0 4
 )";
 
 SymptomEvidence evidence(const char *Symptom, Presence State,
@@ -38,7 +36,7 @@ SymptomEvidence evidence(const char *Symptom, Presence State,
   return E;
 }
 
-RecordedRuns forest(llvm::StringRef Text = Two) {
+RecordedRuns recorded(llvm::StringRef Text = One) {
   return llvm::cantFail(RecordedRuns::parse(Text, "f.txt"));
 }
 
@@ -47,74 +45,83 @@ std::string problem(llvm::StringRef Text) {
   return R ? "" : llvm::toString(R.takeError());
 }
 
-// A run with the symptom and without the figure, whose median goes for it:
-// c has 3 of 4 in either tree.
-TEST(RecordedRunsTest, TreesAreAveraged) {
-  RecordedRuns R = forest();
+// A run with the symptom and without the figure, whose median goes for it: the
+// odds of c are 3.
+TEST(RecordedRunsTest, TreesAddUp) {
+  RecordedRuns R = recorded();
   std::vector<double> S =
       R.shares(R.answersOf({evidence("large", Presence::Present, 0.9)}, {}));
   ASSERT_EQ(S.size(), 3u);
-  EXPECT_DOUBLE_EQ(S[0], 0.25);
-  EXPECT_DOUBLE_EQ(S[1], 0);
-  EXPECT_DOUBLE_EQ(S[2], 0.75);
-  // A loss that ends at its start: 0 of 4 and 3 of 4.
+  EXPECT_NEAR(S[0], 0.25, 1e-9);
+  EXPECT_NEAR(S[1], 0, 1e-9);
+  EXPECT_NEAR(S[2], 0.75, 1e-9);
+  // A loss that ends at its start.
   S = R.shares(R.answersOf({evidence("large", Presence::Present, 0.9)},
                            {{"loss_end", 0.0}}));
-  EXPECT_DOUBLE_EQ(S[2], 0.375);
+  EXPECT_NEAR(S[2], 0.5, 1e-9);
+  // A second tree, without a question, of healthy: ln 2.
+  S = recorded((One + "tree 0\n= 0.6931471806 16\n").str())
+          .shares(R.answersOf({}, {{"loss_end", 0.0}}));
+  EXPECT_NEAR(S[0], 6.0 / 7, 1e-9);
 }
 
 // Nobody looked for it, or it is not there: the same to a tree. A threshold
 // belongs to the first branch.
 TEST(RecordedRunsTest, UnknownIsNotThere) {
-  RecordedRuns R = forest();
+  RecordedRuns R = recorded();
   for (Presence State : {Presence::Unknown, Presence::Absent})
-    EXPECT_DOUBLE_EQ(R.shares(R.answersOf({evidence("large", State)}, {}))[2],
-                     (0.25 + 0.75) / 2);
-  EXPECT_DOUBLE_EQ(R.shares(R.answersOf(
-                       {evidence("large", Presence::Present, 0.5)}, {}))[2],
-                   (0.25 + 0.75) / 2);
+    EXPECT_NEAR(R.shares(R.answersOf({evidence("large", State)}, {}))[2], 0.25,
+                1e-9);
+  EXPECT_NEAR(
+      R.shares(R.answersOf({evidence("large", Presence::Present, 0.5)}, {}))[2],
+      0.25, 1e-9);
 }
 
-// Of 16 runs 5 had c, of the 8 with the symptom 3, of the 4 at the end 3:
-// 0.0625 more and 0.375 more, over two trees, of which one asks nothing.
+// Means of what is below, by runs: .549306 of those with the symptom, -.274653
+// of all. A share of .75 for .5 is ln 3 in log-odds: .227560 for each. So it is
+// .823959 * .227560 of the symptom and .549306 * .227560 of the loss.
 TEST(RecordedRunsTest, ReasonsAddUp) {
-  RecordedRuns R = forest();
+  RecordedRuns R = recorded();
   auto Why = R.reasons(
       R.answersOf({evidence("large", Presence::Present, 0.9)}, {}), 2);
   ASSERT_EQ(Why.size(), 2u);
-  EXPECT_EQ(Why[0].Asked->Name, "loss_end");
-  EXPECT_TRUE(Why[0].Asked->OfShape);
-  EXPECT_DOUBLE_EQ(Why[0].Answer, -0.5);
-  EXPECT_DOUBLE_EQ(Why[0].Share, 0.375 / 2);
-  EXPECT_EQ(Why[1].Asked->Name, "large");
-  EXPECT_DOUBLE_EQ(Why[1].Share, 0.0625 / 2);
+  EXPECT_EQ(Why[0].Asked->Name, "large");
+  EXPECT_NEAR(Why[0].Share, 0.1875, 1e-6);
+  EXPECT_EQ(Why[1].Asked->Name, "loss_end");
+  EXPECT_TRUE(Why[1].Asked->OfShape);
+  EXPECT_DOUBLE_EQ(Why[1].Answer, -0.5);
+  EXPECT_NEAR(Why[1].Share, 0.125, 1e-6);
 }
 
 TEST(RecordedRunsTest, WhatIsNoSuchFile) {
   EXPECT_EQ(problem("what\n"), "f.txt:1: 'what' is no line of such a file");
-  EXPECT_EQ(problem("# nothing\n"), "f.txt:1: no tree in it");
+  EXPECT_EQ(problem("# nothing\n"), "f.txt:1: no class in it");
   EXPECT_EQ(problem("ask shape loss_end much\n"),
             "f.txt:1: 'much' is no number");
-  EXPECT_EQ(problem("class c\ntree\n0 1\n= 0*1\n= 0*1\n"),
+  EXPECT_EQ(problem("class c\n"),
+            "f.txt:1: 'c' is no class and what it begins with");
+  EXPECT_EQ(problem("class c 1e308\n"),
+            "f.txt:1: 'c 1e308' is no class and what it begins with");
+  EXPECT_EQ(problem("class c 0\ntree 1\n= 0 1\n"),
+            "f.txt:2: '1' is no class");
+  EXPECT_EQ(problem("class c 0\ntree 0\n0 1\n= 0 1\n= 0 1\n"),
             "f.txt:3: '0 1' is no question and its threshold");
-  EXPECT_EQ(problem("class c\ntree\n= 1*1\n"),
-            "f.txt:3: '1*1' is no class and its number of runs");
-  EXPECT_EQ(problem("class c\ntree\n= 0*-1\n"),
-            "f.txt:3: '0*-1' is no class and its number of runs");
-  EXPECT_EQ(problem("class c\ntree\n= 0*1e308\n"),
-            "f.txt:3: '0*1e308' is no class and its number of runs");
-  EXPECT_EQ(problem("class c\nclass c\n"),
+  EXPECT_EQ(problem("class c 0\ntree 0\n= nan 1\n"),
+            "f.txt:3: 'nan 1' is no value and its number of runs");
+  EXPECT_EQ(problem("class c 0\ntree 0\n= 0 -1\n"),
+            "f.txt:3: '0 -1' is no value and its number of runs");
+  EXPECT_EQ(problem("class c 0\ntree 0\n= 0 1e308\n"),
+            "f.txt:3: '0 1e308' is no value and its number of runs");
+  EXPECT_EQ(problem("class c 0\nclass c 0\n"),
             "f.txt:2: 'c' is a class already");
   EXPECT_EQ(problem("ask symptom s\nask symptom s\n"),
             "f.txt:2: 's' is asked about already");
-  std::string Deep = "ask symptom s\nclass c\ntree\n";
+  std::string Deep = "ask symptom s\nclass c 0\ntree 0\n";
   for (unsigned I = 0; I != 1001; ++I)
     Deep += "0 1\n";
   EXPECT_EQ(problem(Deep),
             "f.txt:1004: a branch of more than 1000 questions");
-  EXPECT_EQ(problem("class c\ntree\n=\n"),
-            "f.txt:3: a branch ends without a run");
-  EXPECT_EQ(problem("class c\nask symptom s\ntree\n0 1\n= 0*1\n"),
+  EXPECT_EQ(problem("class c 0\nask symptom s\ntree 0\n0 1\n= 0 1\n"),
             "f.txt:5: a tree that ends in the middle");
 }
 
@@ -130,8 +137,8 @@ struct Asked {
     Entries[0].Signals = {{"large", Word}};
   }
 
-  Diagnosis diagnosis(llvm::StringRef Forest, ShapeFigures Shape) {
-    W.Recorded = std::make_shared<const RecordedRuns>(forest(Forest));
+  Diagnosis diagnosis(llvm::StringRef Runs, ShapeFigures Shape) {
+    W.Recorded = std::make_shared<const RecordedRuns>(recorded(Runs));
     return diagnose(Seen, {}, Entries, Words, W, Shape);
   }
 
@@ -147,16 +154,16 @@ const ShapeFigures Fell = {{"loss_end", -0.5}};
 // said is .5 ln o + 1.098612 + .2.
 TEST(LikenessTest, NetworkAndRunsAddUp) {
   Asked A(Presence::Present);
-  Diagnosis Alone = A.diagnosis(Two, {});
+  Diagnosis Alone = A.diagnosis(One, {});
   ASSERT_EQ(Alone.Hypotheses.size(), 1u);
   EXPECT_FALSE(Alone.Sound);
   double P = Alone.Hypotheses[0].Probability;
-  Diagnosis D = A.diagnosis(Two, Fell);
+  Diagnosis D = A.diagnosis(One, Fell);
   ASSERT_EQ(D.Hypotheses.size(), 1u);
   double LogOdds = 0.5 * std::log(P / (1 - P)) + 1.098612 + 0.2;
   EXPECT_NEAR(D.Hypotheses[0].Probability, 1 / (1 + std::exp(-LogOdds)), 1e-6);
   EXPECT_NEAR(D.Hypotheses[0].Recorded, 1.098612, 1e-6);
-  EXPECT_NEAR(*D.Sound, 0.25, 1e-12);
+  EXPECT_NEAR(*D.Sound, 0.25, 1e-9);
   const Hypothesis &H = D.Hypotheses[0];
   EXPECT_NEAR(H.Prior + H.Evidence + H.Rivals + H.Recorded + H.Calibration,
               LogOdds, 1e-6);
@@ -171,7 +178,7 @@ TEST(LikenessTest, NetworkAndRunsAddUp) {
 // one had a third each.
 TEST(LikenessTest, ManyThatFitALittleShareOne) {
   constexpr llvm::StringLiteral Three =
-      "class healthy\nclass c\nclass d\nclass e\ntree\n= 1*4 2*4 3*4\n";
+      "class healthy -40\nclass c 0\nclass d 0\nclass e 0\n";
   Asked A(Presence::Unknown);
   for (const char *Class : {"d", "e"}) {
     A.Entries.push_back(A.Entries[0]);
@@ -199,7 +206,7 @@ TEST(LikenessTest, WhatIsHardlyKnownIsLikeNoRun) {
   std::string Seven;
   for (const char *Name : {"loss_end", "a", "b", "c", "d", "e"})
     Seven += "ask shape " + std::string(Name) + " 0\n";
-  std::string Tree = "class healthy\nclass c\ntree\n= 0*1 1*9\n";
+  std::string Tree = "class healthy 0\nclass c 2.197224577\n";
   Asked A(Presence::Unknown);
   EXPECT_EQ(A.diagnosis(Seven + Tree, Fell).Hypotheses.size(), 1u);
   Diagnosis D = A.diagnosis(Seven + "ask shape f 0\n" + Tree, Fell);
@@ -208,24 +215,24 @@ TEST(LikenessTest, WhatIsHardlyKnownIsLikeNoRun) {
   EXPECT_FALSE(D.Sound);
 }
 
-// Of eight runs c had four, log-odds 0; three none of a class, ln (3/5) =
-// -0.510826; the cause d one, ln (1/7) = -1.945910:
-// 0 - .5 * -0.510826 - .3 * -1.945910 = 0.839186.
+// Of twenty runs c had ten, log-odds 0; six none of a class, ln (6/14) =
+// -0.847298; the cause d four, ln (4/16) = -1.386294:
+// 0 - .5 * -0.847298 - .3 * -1.386294 = 0.839537.
 TEST(LikenessTest, WhatElseSuchRunsHadIsWeighed) {
   constexpr llvm::StringLiteral Four =
-      "class healthy\nclass unknown\nclass c\nclass d\ntree\n"
-      "= 0*1 1*2 2*4 3*1\n";
+      "class healthy 0\nclass unknown 0.6931471806\nclass c 1.6094379124\n"
+      "class d 0.6931471806\n";
   Asked A(Presence::Present);
   A.W.OfRecorded.None = -0.5;
   A.W.OfRecorded.Rival = -0.3;
   Diagnosis D = A.diagnosis(Four, Fell);
   ASSERT_EQ(D.Hypotheses.size(), 1u);
-  EXPECT_NEAR(D.Hypotheses[0].Recorded, 0.839186, 1e-6);
+  EXPECT_NEAR(D.Hypotheses[0].Recorded, 0.839537, 1e-6);
   EXPECT_TRUE(
       llvm::any_of(D.Hypotheses[0].Supports, [](const EvidenceItem &E) {
         return llvm::StringRef(E.Message)
-            .contains("50 % had it, 12 % were sound, 25 % had a fault that no "
-                      "entry knows, 12 % had d");
+            .contains("50 % had it, 10 % were sound, 20 % had a fault that no "
+                      "entry knows, 20 % had d");
       }));
 }
 
@@ -234,7 +241,7 @@ TEST(LikenessTest, WhatElseSuchRunsHadIsWeighed) {
 // lower it.
 TEST(LikenessTest, WhatProvesACauseIsNotOutvoted) {
   constexpr llvm::StringLiteral Few =
-      "ask symptom large\nclass healthy\nclass c\ntree\n= 0*9 1*1\n";
+      "ask symptom large\nclass healthy 2.197224577\nclass c 0\n";
   Asked A(Presence::Present);
   double Alone = A.diagnosis(Few, {}).Hypotheses.at(0).Probability;
   A.W.Decisive = {0.9, 0.5, 0.019};
@@ -249,7 +256,7 @@ TEST(LikenessTest, WhatProvesACauseIsNotOutvoted) {
 // of the two it is, the runs may tell.
 TEST(LikenessTest, WhatTwoCausesShowProvesNeither) {
   constexpr llvm::StringLiteral Few =
-      "ask symptom large\nclass healthy\nclass c\ntree\n= 0*9 1*1\n";
+      "ask symptom large\nclass healthy 2.197224577\nclass c 0\n";
   Asked A(Presence::Present);
   A.Entries.push_back(A.Entries[0]);
   A.Entries[1].Id = "f";
@@ -270,7 +277,7 @@ TEST(LikenessTest, WhatTwoCausesShowProvesNeither) {
 // there. Where that is proof of something else the runs do not make c likely.
 TEST(LikenessTest, WhatIsRefutedIsNotRaised) {
   constexpr llvm::StringLiteral Most =
-      "ask symptom large\nclass healthy\nclass c\ntree\n= 0*1 1*9\n";
+      "ask symptom large\nclass healthy 0\nclass c 2.197224577\n";
   Asked A(Presence::Present, Frequency::Never);
   A.W.Decisive = {0.9, 0.5, 0.019};
   EXPECT_EQ(A.diagnosis(Most, Fell).Hypotheses.size(), 1u);
@@ -284,10 +291,8 @@ TEST(LikenessTest, WhatIsRefutedIsNotRaised) {
 // .5 * -4.595120 + 1.098612 + .2 = -.998948, a probability of .269148, which is
 // a lead. Where the trees say .9, ln 9 = 2.197225, it is .524896: a hypothesis.
 TEST(LikenessTest, RunsAloneGiveALead) {
-  constexpr llvm::StringLiteral Most = "class healthy\nclass c\ntree\n"
-                                       "= 0*1 1*9\n";
-  constexpr llvm::StringLiteral Some = "class healthy\nclass c\ntree\n"
-                                       "= 0*1 1*3\n";
+  constexpr llvm::StringLiteral Most = "class healthy 0\nclass c 2.197224577\n";
+  constexpr llvm::StringLiteral Some = "class healthy 0\nclass c 1.098612289\n";
   Asked A(Presence::Unknown);
   Diagnosis D = A.diagnosis(Some, Fell);
   EXPECT_TRUE(D.Hypotheses.empty());
@@ -303,15 +308,15 @@ TEST(LikenessTest, RunsAloneGiveALead) {
 // A loss that is 0 or negative has other figures, and no say.
 TEST(LikenessTest, WithoutACurveOfTheLossTheNetworkHasTheWord) {
   Asked A(Presence::Present);
-  double Alone = A.diagnosis(Two, {}).Hypotheses.at(0).Probability;
+  double Alone = A.diagnosis(One, {}).Hypotheses.at(0).Probability;
   EXPECT_DOUBLE_EQ(
-      A.diagnosis(Two, {{"grad_median", 0.1}}).Hypotheses.at(0).Probability,
+      A.diagnosis(One, {{"grad_median", 0.1}}).Hypotheses.at(0).Probability,
       Alone);
 }
 
 // What the cause requires was looked for and is not there.
 TEST(LikenessTest, WhatIsRuledOutIsNoLead) {
-  constexpr llvm::StringLiteral Most = "class c\ntree\n= 0*9\n";
+  constexpr llvm::StringLiteral Most = "class c 2.197224577\n";
   Asked A(Presence::Absent, Frequency::Required);
   Diagnosis D = A.diagnosis(Most, Fell);
   EXPECT_TRUE(D.Hypotheses.empty());
@@ -321,7 +326,7 @@ TEST(LikenessTest, WhatIsRuledOutIsNoLead) {
 // The symptom is one that no tree asks about: no recorded run showed it.
 TEST(LikenessTest, WhatNoRunShowedIsTheNetworks) {
   constexpr llvm::StringLiteral Other =
-      "ask symptom other\nclass healthy\nclass c\ntree\n= 0*9 1*1\n";
+      "ask symptom other\nclass healthy 2.197224577\nclass c 0\n";
   Asked A(Presence::Present);
   double Alone = A.diagnosis(Other, {}).Hypotheses.at(0).Probability;
   Diagnosis D = A.diagnosis(Other, Fell);
@@ -332,7 +337,7 @@ TEST(LikenessTest, WhatNoRunShowedIsTheNetworks) {
 // They may raise the cause by what else they know: a share of .75, ln 3.
 TEST(LikenessTest, WhatNoRunShowedIsRaisedByTheRuns) {
   constexpr llvm::StringLiteral Other =
-      "ask symptom other\nclass healthy\nclass c\ntree\n= 0*1 1*3\n";
+      "ask symptom other\nclass healthy 0\nclass c 1.098612289\n";
   Asked A(Presence::Present);
   double Alone = A.diagnosis(Other, {}).Hypotheses.at(0).Probability;
   double LogOdds = 0.5 * std::log(Alone / (1 - Alone)) + 1.098612 + 0.2;
@@ -347,7 +352,7 @@ TEST(LikenessTest, WhatNoRunShowedIsRaisedByTheRuns) {
 // run in ten had one: ln (1/9) = -2.197225, .7 of it is -1.538057.
 TEST(LikenessTest, WhatNoRunHadIsDoubtedLikeTheUnknown) {
   constexpr llvm::StringLiteral Sound =
-      "ask symptom large\nclass healthy\nclass unknown\ntree\n= 0*9 1*1\n";
+      "ask symptom large\nclass healthy 2.197224577\nclass unknown 0\n";
   Asked A(Presence::Present);
   double P = A.diagnosis(Sound, {}).Hypotheses.at(0).Probability;
   double LogOdds = std::log(P / (1 - P)) - 1.538057;

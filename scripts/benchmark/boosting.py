@@ -1,12 +1,12 @@
-"""The recorded runs as a forest of decision trees: kb/recorded-runs.txt (lib/Rank/RecordedRuns.h reads it).
+"""The recorded runs as boosted decision trees: kb/recorded-runs.txt (lib/Rank/RecordedRuns.h reads it).
 
-Each tree asks of a run which symptoms are there, how sure, and how its curves go (the report's `shape`), and tells
-from the recorded runs that answer alike what it had. Extremely randomised trees (Geurts, Ernst, Wehenkel 2006): of
-some questions drawn by lot, with thresholds drawn by lot, the best is asked, so that no single run decides much. Which
-files a run left behind says nothing of its fault and must not be asked: a symptom that nobody could look for counts as
-one that is not there, and a figure that is missing as the median.
+Each tree asks of a run which symptoms are there, how sure, and how its curves go (the report's `shape`), and raises or
+lowers the log-odds of one class where the trees before it were wrong about the recorded runs that answer alike
+(gradient boosting: Friedman 2001; of some questions drawn by lot at each branch the best is asked). Which files a run
+left behind says nothing of its fault and must not be asked: a symptom that nobody could look for counts as one that is
+not there, and a figure that is missing as the median.
 
-Needs scikit-learn (Debian: python3-sklearn), which the program does not.
+Needs scikit-learn 1.4 or newer, which the program does not.
 """
 
 import math
@@ -14,9 +14,12 @@ import statistics
 
 HEALTHY, UNKNOWN = "healthy", "unknown"
 
-TREES = 80
-LEAST = 4            # runs at the end of a branch
-ASKED = 0.1          # share of the questions that a branch chooses from
+ROUNDS = 120         # of a tree for each class
+STEP = 0.06          # of what a tree says, that is added
+LEAVES = 15          # of a tree
+ASKED = 0.2          # share of the questions that a branch chooses from
+LEAST = 10           # runs at the end of a branch
+PULL = 1.0           # towards adding nothing (L2)
 # A symptom that fewer runs show is not asked about, and the network has the word for what it speaks for (Likeness.cpp):
 # hardly a tree asks about what is rare, and then it is told as if it had not been seen.
 SEEN_IN = 30
@@ -64,17 +67,18 @@ class Questions:
             found[name] if _number(found.get(name)) else missing for name, missing in self.shapes]
 
 
-class Forest:
+class Boosted:
     """Grown on cases; `names` are the figures that the program knows."""
 
-    def __init__(self, cases, names, trees=TREES):
-        from sklearn.ensemble import ExtraTreesClassifier
+    def __init__(self, cases, names):
+        from sklearn.ensemble import HistGradientBoostingClassifier
 
         cases = [case for case in cases if is_training(case)]
         self.count = len(cases)
         self.questions = Questions(cases, names)
-        self.model = ExtraTreesClassifier(n_estimators=trees, criterion="entropy", max_features=ASKED,
-                                          min_samples_leaf=LEAST, random_state=1)
+        self.model = HistGradientBoostingClassifier(max_iter=ROUNDS, learning_rate=STEP, max_leaf_nodes=LEAVES,
+                                                    min_samples_leaf=LEAST, max_features=ASKED, l2_regularization=PULL,
+                                                    early_stopping=False, random_state=1)
         self.model.fit([self.questions.answers(c) for c in cases], [outcome(c) for c in cases])
         self.classes = [str(c) for c in self.model.classes_]
 
@@ -88,19 +92,23 @@ class Forest:
         """The file, without its remarks."""
         out = [f"ask symptom {name}" for name in self.questions.symptoms]
         out += [f"ask shape {name} {missing:g}" for name, missing in self.questions.shapes]
-        out += [f"class {name}" for name in self.classes]
-        for estimator in self.model.estimators_:
-            out.append("tree")
-            tree = estimator.tree_
-            # The library keeps shares in newer versions and counts in older ones.
-            stack = [0]
-            while stack:
-                node = stack.pop()
-                if tree.children_left[node] < 0:
-                    counts = tree.value[node][0]
-                    whole = tree.n_node_samples[node] / counts.sum()
-                    out.append("= " + " ".join(f"{i}*{round(v * whole)}" for i, v in enumerate(counts) if v > 0))
-                else:
-                    out.append(f"{tree.feature[node]} {tree.threshold[node]:.6g}")
-                    stack += [tree.children_right[node], tree.children_left[node]]
+        # Of two classes the library has trees for the second alone.
+        starts = [float(v) for v in self.model._baseline_prediction.ravel()]
+        places = range(len(starts)) if len(starts) > 1 else [1]
+        starts = dict(zip(places, starts))
+        out += [f"class {name} {starts.get(i, 0):.6g}" for i, name in enumerate(self.classes)]
+        for round_ in self.model._predictors:
+            for place, grown in zip(places, round_):
+                nodes = grown.nodes
+                if len(nodes) == 1 and nodes[0]["value"] == 0:
+                    continue
+                out.append(f"tree {place}")
+                stack = [0]
+                while stack:
+                    node = nodes[stack.pop()]
+                    if node["is_leaf"]:
+                        out.append(f"= {node['value']:.4g} {node['count']}")
+                    else:
+                        out.append(f"{node['feature_idx']} {node['num_threshold']:.6g}")
+                        stack += [int(node["right"]), int(node["left"])]
         return out
