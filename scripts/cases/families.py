@@ -103,9 +103,11 @@ from .ner import NerRun
 from .nerf import NerfRun
 from .nnu import NnuRun
 from .ocr import OcrRun
+from .panns import PannsRun
 from .point import PointRun
 from .pose3d import Pose3dRun
 from .ppo import PpoRun
+from .proto import ProtoRun
 from .pyannote import PyannoteRun
 from .qa import QaRun
 from .raft import RaftRun
@@ -262,7 +264,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
                                   FlowRun, SamRun, PyannoteRun, Pose3dRun,
                                   ReidRun, CodecRun, LoftrRun, StgcnRun,
-                                  IqlRun)}
+                                  IqlRun, PannsRun, ProtoRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -297,6 +299,7 @@ PAIR_33 = ("sam", "pyannote")
 PAIR_34 = ("pose3d", "reid")
 PAIR_35 = ("codec", "loftr")
 PAIR_36 = ("stgcn", "iql")
+PAIR_37 = ("panns", "proto")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
