@@ -15,7 +15,7 @@ namespace culprit {
 
 /// The metrics that figures are made of.
 static constexpr StringLiteral Metrics[] = {
-    "loss", "val_loss", "grad_norm",
+    "loss", "rl_loss", "val_loss", "grad_norm",
     "lr", "step_time", "data_time",
     "unchanged_share", "update_ratio", "weight_norm",
     "activation_mean", "exp_avg_sq_rms", "activation_rms",

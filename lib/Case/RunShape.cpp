@@ -90,13 +90,21 @@ static Number usualChange(ArrayRef<double> V) {
   return median(std::move(Changes));
 }
 
+/// The loss; of a policy the sum of all its losses where that is above 0
+/// throughout, as it is where mostly regressions are added up.
+static const Curve &lossOf(const RunCurves &Of) {
+  const Curve &Loss = Of.whole("loss"), &Sum = Of.whole("rl_loss");
+  const Values V = finite(Sum);
+  return Loss.Logged < LeastRows && !V.empty() && *lowest(V) > 0 ? Sum : Loss;
+}
+
 namespace {
 /// The curves of the loss and of that of validation.
 struct LossCurves {
   Curve Loss, Held;
 
   explicit LossCurves(const RunCurves &Of)
-      : Loss(Of.whole("loss")), Held(Of.whole("val_loss")) {
+      : Loss(lossOf(Of)), Held(Of.whole("val_loss")) {
     liftAboveZero();
   }
 
@@ -241,7 +249,7 @@ static void addGradients(const RunCurves &Of, RunFigures &To) {
       Logs.push_back(std::log10(Norm));
   To.set(Figure::grad_spread, deviation(Logs));
   To.set(Figure::grad_with_loss,
-         correlationOf(Of.whole("loss"), Of.whole("grad_norm")));
+         correlationOf(lossOf(Of), Of.whole("grad_norm")));
 }
 
 /// Each rate over the one before, where both are above 0.
@@ -280,7 +288,7 @@ static void addTimes(const RunCurves &Of, RunFigures &To) {
 
 std::map<std::string, double> runShape(const Case &C) {
   const RunCurves Of(C);
-  if (Of.whole("loss").Logged < LeastRows)
+  if (lossOf(Of).Logged < LeastRows)
     return {};
   RunFigures To;
   const LossCurves Losses(Of);

@@ -145,8 +145,8 @@ return {
         end
       end
       -- Validation is not accumulated: a training loss that is that many times larger all along is their sum.
-      local val = all:where { name = "val_loss", run = one.run }:sort("step")
-      if number >= 2 and val:count() >= 2 then
+      local val = all:where { name = "val_loss", run = one.run }:where("step is not null"):sort("step")
+      if number >= 2 and val:count() >= 2 and one.loss:count() > 0 then
         ---@type number[], culprit.Row?
         local ratios, last = {}, nil
         -- A log of epochs has both losses of each, where the steps of the other are those of updates.

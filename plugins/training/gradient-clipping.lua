@@ -1,6 +1,7 @@
 --- ## What it detects
 --- A clipping threshold far below the usual gradient norm, and one that is exceeded at nearly every step, of eight norms
---- and more; of three, where a thousandth of each is left.
+--- and more; of three, where a hundredth of each is left. A tenth that is left of plain descent is a weaker sign, where
+--- its updates are shorter than learning from nothing asks for.
 ---
 --- ## Why it matters
 --- Where every step is clipped, the threshold and not the gradient sets the length of the step. A threshold a hundred
@@ -40,7 +41,8 @@ return {
     above = { default = 3.0, doc = "What clipping leaves of an element over epsilon, up to which epsilon counts" },
     over  = { default = 2.0, doc = "First loss over that of chance from which its square is allowed in the norm" },
     far   = { default = 30.0, doc = "Median norm over threshold that is far" },
-    tiny  = { default = 1e3, doc = "The same that three logged norms tell" },
+    short = { default = 6.0, doc = "The same of plain descent whose updates are short" },
+    tiny  = { default = 1e2, doc = "The same that three logged norms tell" },
     moves = { default = 1e-3, doc = "Median update over weight norm of steps that are long enough" },
     share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
   },
@@ -61,8 +63,8 @@ return {
     if limits:count() == 0 then
       -- A threshold of null is an answer: nothing is clipped.
       if case.config:where("match(key, "
-        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm|*norm_clip|*clipnorm')"):count() > 0
-      then
+        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm|*norm_clip|*clipnorm')")
+        :count() > 0 then
         return
       end
       return skip("the clipping threshold in a config")
@@ -110,6 +112,7 @@ return {
     -- above it is of a loss that is summed over rows, or large, and the rate was set for steps of that length.
     local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value) and value > 0")
     local moves = not divides and moved:count() >= 3 and moved:median("value") >= opt.moves
+    local short = not divides and moved:count() >= 3 and not moves
 
     for _, norms in whole:group("run") do
       local run   = norms:first().run
@@ -131,10 +134,11 @@ return {
         local loss = runs.series(case, "loss", run):first()
         local over = classes and loss and loss.step <= 10 and loss.value / math.log(classes.number)
         local far = opt.far * (over and over >= opt.over and over ^ 2 or 1)
-        if ratio >= far and not made_up(least) and not moves then
+        local near = ratio < far and short and not (over and over >= opt.over) and ratio >= opt.short
+        if (ratio >= far or near) and not made_up(least) and not moves then
           report {
             symptom  = "clip-far-below-norm",
-            score    = ratio >= 10 * far and 0.95 or 0.85,
+            score    = near and 0.6 or ratio >= 10 * far and 0.95 or 0.85,
             at       = { step = norms:first().step },
             message  = ("the gradient norm is %.3g %s, %.3g times %s %g; %s of the steps are "
               .. "clipped"):format(usual, usual < median and "at first" or "in the median", ratio,
