@@ -2641,10 +2641,10 @@ def protonet(run):
     out, seen, best = [], 0, 0.0
     for i, row in enumerate(rows):
         epoch, inner = divmod(i, size)
+        out += [text for _, text in run.notices.get(i, ())]
         if inner == 0:
             out.append(f"=== Epoch: {epoch} ===")
             first = row["wall"] - row["step_time"]
-        out += [text for _, text in run.notices.get(i, ())]
         checked = "val_loss" in row
         if i in steps or checked:
             table.append(",".join(map(str, (epoch, row["step"], *(

@@ -412,6 +412,7 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "sam",
                            "flow",
+                           "proto",
                            "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
@@ -421,7 +422,6 @@ class NotDivided(Fault):
                            "reid",
                            "iql",   # or two
                            "stgcn",
-                           "proto",
                            "tasnet"):  # or six
             self.steps = 60
         if self.family in ("dino",

@@ -48,6 +48,7 @@ class Pair(Fault):
         self.check, self.batches = battery.Determinism(), []
         self.steps = 100 if self.family in ("depth", "raft", "ocr", "codec",
                                             "loftr",
+                                            "proto",
                                             "flow") else 120
 
     def wrap(self, model):
@@ -183,8 +184,9 @@ class RankDesync(Fault):
             self.steps = 100
         if self.family == "ocr":  # six epochs
             self.steps = 150
-        if self.family in ("stgcn",  # four
-                           "proto"):  # or six
+        if self.family == "proto":  # as long as any
+            self.steps = 80
+        if self.family == "stgcn":  # four
             self.steps = 120
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still

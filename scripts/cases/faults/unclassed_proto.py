@@ -21,11 +21,11 @@ class OfProto(Unclassed):
 
 
 class QueriesAreSupports(OfProto):
-    """The slice of queries begins too early in training: two, four or all five
+    """The slice of queries begins too early in training: three, four or all five
     queries of a kind are pictures of its support, whose prototype they are a
     part of. Validation slices right."""
     id = "U591"
-    severities = (dict(again=2), dict(again=4), dict(again=5))
+    severities = (dict(again=3), dict(again=4), dict(again=5))
 
     def spoil_batch(self, i, batch):
         x, many = batch["x"].clone(), WAYS * self.s.again
