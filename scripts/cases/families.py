@@ -325,6 +325,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "pyannote",
             "reid",
             "stgcn",
+            "proto",
             "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 
@@ -401,6 +402,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "dac",
                        "corl",
                        "pyskl",
+                       "protonet",
                        "openocr"):
         run.first_step = 1
     if run.interval == 1:

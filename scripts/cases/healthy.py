@@ -59,6 +59,7 @@ class SmallBatch(Control):
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "reid",
                            "stgcn",
+                           "proto",
                            "ppo",
                            "codec",
                            "pose3d",
@@ -179,6 +180,7 @@ class ConstantRate(Control):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tower",
                 "voc",
@@ -272,6 +274,7 @@ class Curriculum(Control):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -339,6 +342,7 @@ class Curriculum(Control):
                            "timm",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa",
                            "dino",
                            "kge",
@@ -481,6 +485,7 @@ class RateEndsAtZero(Control):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -604,6 +609,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
                              "stgcn",
+                             "proto",
                              "yolo",
                              "ecapa",
                              "ocr",
@@ -698,6 +704,7 @@ class MixedDomains(Control):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -736,6 +743,8 @@ class MixedDomains(Control):
             return self.passers(seed, sites=True)
         if self.family == "stgcn":
             return self.skeletons(seed, views=True)
+        if self.family == "proto":
+            return self.glyphs(seed, domains=True)
         if self.family == "kge":
             return self.edges(seed, sites=True)
         if self.family == "ppo":
@@ -1160,6 +1169,7 @@ class Accumulated(Control):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tower",
                 "sasrec",
@@ -1195,6 +1205,8 @@ class Accumulated(Control):
             self.batch_size = 8
         if self.family == "reid":  # so do these
             self.batch_size = 24
+        if self.family == "proto":  # an episode is one of the parts
+            self.batch_size = type(self).batch_size
         if self.family in ("tasnet",  # with its own a plain run ends badly too
                            "ppo"):
             self.seed += 40
@@ -3766,6 +3778,46 @@ class OtherTemporalKernel(Control):
         self.model_options |= self.severity
 
 
+class OtherWays(Control):
+    """Episodes of training have 6, 8 or 10 kinds and those of validation five,
+    as the config says and as the paper has it: to tell more is harder, and
+    training's loss lies above validation's."""
+    id, severities, families = "H207", (
+        dict(ways=6), dict(ways=8), dict(ways=10)), ("proto",)
+
+    def setup(self):
+        super().setup()
+        self.batch_size = self.batch_size // 5 * self.s.ways
+        self.model_options |= self.severity
+        self.train_options = dict(self.severity)
+
+
+class OtherShots(Control):
+    """Kinds of training's episodes have 2, 3 or 8 pictures as their support
+    and those of validation five, as the config says."""
+    id, severities, families = "H208", (
+        dict(shots=3), dict(shots=2), dict(shots=8)), ("proto",)
+
+    def setup(self):
+        super().setup()
+        self.batch_size += 5 * (self.s.shots - 5)
+        self.model_options |= self.severity
+        self.train_options = {"least": self.s.shots}
+
+
+class TurnsAreKinds(Control):
+    """Each kind of training stands for two, four or eight: turned by half or
+    by quarters, and mirrored, as the paper makes more of Omniglot; the config
+    says so. Validation is upright."""
+    id, severities, families = "H209", (
+        dict(turns=2), dict(turns=4), dict(turns=8)), ("proto",)
+
+    def setup(self):
+        super().setup()
+        self.user["rotations_as_classes"] = self.s.turns
+        self.train_options = dict(self.severity)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3824,4 +3876,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherQuantizerDropout, VolumeDrawn, OtherLambdas,
           OtherMatching, FullAttention, OtherMatchLoss,
           OtherExpectile, DeterministicActor, CriticsSlower,
-          OtherAdjacency, ScalesDrawn, OtherTemporalKernel)
+          OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
+          OtherWays, OtherShots, TurnsAreKinds)

@@ -2622,6 +2622,63 @@ def corl(run):
     run.write_lines("wandb_history.csv", table)
 
 
+def protonet(run):
+    """What orobix' train.py leaves in experiment_root: its standard output
+    with tqdm's bars, and train_loss.txt, train_acc.txt, val_loss.txt and
+    val_acc.txt, a line an episode. It saves neither its options nor a rate:
+    options.json and log.csv, which has rows of iterations and of validations,
+    are the user's."""
+    config, names, size = run.settings(), column_names(run), run.EPOCH
+    run.write_json("options.json", config)
+    rows, steps = run.history, set(logged(run, 10))
+    keys = [k for k in dict.fromkeys(("loss", "accuracy", "lr", "grad_norm",
+                                      "step_time", *MORE, "val_loss",
+                                      "val_accuracy"))
+            if not left_out(run, k) and any(k in row for row in rows)]
+    keys.sort(key=lambda k: k.startswith("val_"))
+    table = [",".join(("epoch", "iteration", *(names.get(k, k)
+                                               for k in keys)))]
+    out, seen, best = [], 0, 0.0
+    for i, row in enumerate(rows):
+        epoch, inner = divmod(i, size)
+        out += [text for _, text in run.notices.get(i, ())]
+        if inner == 0:
+            out.append(f"=== Epoch: {epoch} ===")
+            first = row["wall"] - row["step_time"]
+        checked = "val_loss" in row
+        if i in steps or checked:
+            table.append(",".join(map(str, (epoch, row["step"], *(
+                row.get(k, "") if i in steps or k.startswith("val_") else ""
+                for k in keys)))))
+        if inner == size - 1 or i == len(rows) - 1:
+            part = rows[i - inner:i + 1]
+            took = max(0.1, row["wall"] - first)
+            out += ["\r" + "\r".join(
+                        f"{100 * k // size:3d}%|{'█' * (k * 10 // size):<10}| "
+                        f"{k}/{size} [00:{took * k / size:02.0f}<"
+                        f"00:{took * (1 - k / size):02.0f}, "
+                        f"{size / took:5.2f}it/s]"
+                        for k in range(0, len(part) + 1, 5)),
+                    "Avg Train Loss: {}, Avg Train Acc: {}".format(*(
+                        sum(r[k] for r in part) / len(part)
+                        for k in ("loss", "accuracy")))]
+        if checked:
+            score, seen = row["val_accuracy"], seen + 1
+            tail = " (Best)" if score >= best else f" (Best: {best})"
+            best = max(best, score)
+            out.append(f"Avg Val Loss: {row['val_loss']}, Avg Val Acc: "
+                       f"{score}{tail}")
+    run.write_lines("train.log", out)
+    run.write_lines("log.csv", table)
+    of_val = run.per_episode[:seen]
+    for name, values in (
+            ("train_loss", [r["loss"] for r in rows]),
+            ("train_acc", [r["accuracy"] for r in rows]),
+            ("val_loss", [x for part in of_val for x in part[0]]),
+            ("val_acc", [x for part in of_val for x in part[1]])):
+        run.write_lines(f"{name}.txt", map(str, values))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -2645,6 +2702,7 @@ WRITERS = {w.__name__: w for w in
             basicsr,
             cleanrl,
             corl,
+            protonet,
             flow,
             loftr,
             pyskl,

@@ -244,6 +244,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "pose3d": 1,
                              "reid": 3,
                              "stgcn": 3,
+                             "proto": 4,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -267,6 +268,7 @@ class CorruptBatch(Dumps, Fault):
         self.onset = self.steps // 2 + 12
         if self.family in ("flow",  # a step that every logger has
                            "stgcn",
+                           "proto",
                            "sam"):
             self.onset = 50
         if self.family in ("kge",
@@ -334,6 +336,7 @@ class BitFlip(Dumps, Fault):
              "ecapa": ".conv",
              "reid": "",
              "stgcn": "",
+             "proto": "",
              "dino": "",
              "kge": "",
              "ppo": "",
@@ -695,6 +698,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tasnet",
                 "pyannote",
@@ -888,6 +892,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user["max_source_samples"] = self.s.limit
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
+                           "proto",
                            "timm",
                            "reid",
                            "depth",
@@ -930,6 +935,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family == "nequip":
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
+                           "proto",
                            "timm",
                            "reid",
                            "depth",

@@ -32,6 +32,7 @@ from ..ocr import BEFORE_ACT as OCR_PARTS
 from ..point import PointNet2
 from ..pose3d import BEFORE_ACT as POSE3D_NORMS
 from ..ppo import BEFORE_ACT as PPO_MAPS
+from ..proto import BEFORE_ACT as PROTO_NORMS
 from ..pyannote import BEFORE_ACT as PYANNOTE_MAPS
 from ..qa import Reader
 from ..reid import BEFORE_ACT as REID_NORMS
@@ -533,6 +534,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ecapa": ECAPA_CONVOLUTIONS,
               "reid": REID_NORMS,
               "stgcn": STGCN_NORMS,
+              "proto": PROTO_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "iql": IQL_MAPS,
@@ -579,6 +581,7 @@ class DeadRelu(Fault):
                 "compress",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "cap",
                 "lora",
@@ -651,6 +654,7 @@ class Saturated(Fault):
                 "compress",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "cap",
                 "lora",
@@ -731,6 +735,7 @@ class ActivationMissing(Fault):
                 "yolo",
                 "reid",
                 "stgcn",
+                "proto",
                 "timm",
                 "stylegan",
                 "dino",

@@ -95,6 +95,7 @@ class Fp16Overflow(NotFinite):
                                                     ".tdnn1.conv"},
                                "reid": {"half_at":
                                         "backbone.layer3.0.conv1"},
+                               "proto": {"half_at": "encoder.2.0"},
                                "stgcn": {"half_at":
                                          "backbone.gcn.2.gcn.conv"},
                                "dino": {"half_scores": True},
@@ -188,6 +189,7 @@ class Fp16Overflow(NotFinite):
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "reid": "backbone.layer3.0.conv1",
                       "stgcn": "backbone.gcn.2.gcn.conv",
+                      "proto": "encoder.2.0",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "ocr": "encoder.blocks2.0.mixer.scores",
                       "sam": "image_encoder.blocks.1.attn.scores",
@@ -305,6 +307,8 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "relu.*put"),
                            "backbone.layer3.0.output", "heads.output")
+        if self.family == "proto":
+            self.dumped = (*self.dumped, "encoder.2.*put", "scores.output")
         if self.family == "stgcn":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv", "act.*put"),
@@ -423,6 +427,7 @@ class Fp16Overflow(NotFinite):
                  "pose3d": (self.where,),
                  "reid": (self.where,),
                  "stgcn": (self.where,),
+                 "proto": (self.where,),
                  "flow": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
@@ -478,6 +483,7 @@ class Fp16Overflow(NotFinite):
                 "ecapa": 3.0,
                 "reid": 3.0,
                 "stgcn": 3.0,
+                "proto": 3.0,
                 "tasnet": 3.0,
                 "pyannote": 2.5,
                 "raft": 3.0,
@@ -726,6 +732,8 @@ class LogOfZero(NotFinite):
         if self.family in ("vid",
                            "stgcn"):
             batch = batch | {"labels": batch["label"]}
+        if self.family == "proto":  # of queries; supports have none
+            batch = batch | {"labels": model.labels(batch)}
         if self.family == "summ":
             batch = batch | {"labels": torch.where(
                 batch["target"] == self.pad, -100, batch["target"])}
@@ -862,6 +870,7 @@ class DivisionByZero(NotFinite):
                 "timm",
                 "reid",
                 "stgcn",
+                "proto",
                 "ecapa",
                 "tasnet",
                 "pyannote",
@@ -999,6 +1008,8 @@ class DivisionByZero(NotFinite):
             self.where, self.one_row = "convs.0", False
         else:
             self.where, self.one_row = "normalize", False
+        if self.family == "proto":
+            self.dumped = (*self.dumped, "encoder.0.0.output")
         if self.family == "dino":  # the vote has such pictures as well
             self.standardised = True
         if self.family == "mae":  # a patch is blank, as a target
@@ -1019,6 +1030,7 @@ class DivisionByZero(NotFinite):
                            "loftr",
                            "reid",
                            "stgcn",
+                           "proto",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
         if self.family == "ppo":
@@ -1151,6 +1163,7 @@ class DivisionByZero(NotFinite):
                            "loftr",
                            "reid",
                            "stgcn",
+                           "proto",
                            "dream"):
             return self.standardised(batch)
         if self.family in ("voc",
@@ -1269,6 +1282,7 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         if self.family in ("kge",
                            "iql",
+                           "proto",
                            "ppo"):
             self.dumped = (*self.dumped, f"{self.layer('embed')}.weight")
         if self.family == "afno":

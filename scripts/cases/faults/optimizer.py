@@ -58,6 +58,7 @@ class LrTooHighSgd(Fault):
                            "pose3d",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa",
                            "tasnet",
                            "kpt",
@@ -258,6 +259,7 @@ class LrJump(Fault):
                              "loftr",
                              "iql",
                              "stgcn",
+                             "proto",
                              "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
@@ -361,6 +363,7 @@ class NotDivided(Fault):
                            "pyannote",
                            "loftr",
                            "iql",
+                           "proto",
                            "pose3d",
                            "flow",
                            *PAIR_7):  # theirs divides
@@ -409,6 +412,7 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "sam",
                            "flow",
+                           "proto",
                            "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
@@ -739,6 +743,10 @@ class ResumeWithoutState(Fault):
                 ("INFO", f"load checkpoint from local path: {path}"),
                 ("INFO", f"resumed epoch {self.onset // self.EPOCH}, iter "
                          f"{self.onset}")]}
+        if self.family == "proto":  # a state_dict is all that there is
+            self.notices = {self.onset: [
+                ("INFO", "Loading model from " + self.LAST),
+                ("INFO", "<All keys matched successfully>")]}
         if self.family == "edsr":  # net_g alone; an epoch has 50 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading EDSR model from "

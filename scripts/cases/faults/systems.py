@@ -48,6 +48,7 @@ class Pair(Fault):
         self.check, self.batches = battery.Determinism(), []
         self.steps = 100 if self.family in ("depth", "raft", "ocr", "codec",
                                             "loftr",
+                                            "proto",
                                             "flow") else 120
 
     def wrap(self, model):
@@ -183,6 +184,8 @@ class RankDesync(Fault):
             self.steps = 100
         if self.family == "ocr":  # six epochs
             self.steps = 150
+        if self.family == "proto":  # as long as any
+            self.steps = 80
         if self.family == "stgcn":  # four
             self.steps = 120
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
@@ -228,6 +231,7 @@ class RankDesync(Fault):
                  "pose3d": "layers_conv.0",
                  "reid": "backbone.layer2.0.conv2",
                  "stgcn": "backbone.gcn.1.tcn.conv",
+                 "proto": "encoder.2.0",
                  "ocr": "encoder.blocks1.0.mixer.proj",
                  "flow": "middle_block.0.in_layers.2",
                  "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",
@@ -299,6 +303,8 @@ class RankDesync(Fault):
             "middle_block.0.in_layers.0.weight",
             "*.norm_attn.1.weight", "layers_bn.0.weight",
             "backbone.gcn.?.tcn.bn.weight")
+        if self.family == "proto":
+            self.kept = (*self.kept, "encoder.?.1.weight")
         if self.family == "codec":  # a direction and a size each
             self.kept = tuple(f"{n}.weight_?{role}" for n in sorted(
                 {inner, unsynced}) for role in ("", ".grad")) + ("*.alpha",)

@@ -110,6 +110,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dream",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa",
                            "kge",
                            "loftr",
@@ -124,6 +125,7 @@ class DoubleSoftmax(Dumps, Fault):
         if self.s.place == "model" and self.family in ("clip", "sbert",
                                                         "sasrec",
                                                         "loftr",
+                                                        "proto",
                                                         "tower"):
             model.similar = lambda scores: scores.softmax(-1)
         elif self.s.place == "model" and self.family in ("kge",
@@ -160,6 +162,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dream",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa",
                            "kge",
                            "loftr",
@@ -354,6 +357,7 @@ class ChatRun(Dumps):
                            "timm",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa",
                            "nerf",
                            "voc",
@@ -401,6 +405,7 @@ class ChatRun(Dumps):
                            "timm",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa",
                            "nerf",
                            "voc",
@@ -747,6 +752,8 @@ class LabelNoise(Dumps, Fault):
         elif self.family in ("sbert",
                              "tower"):  # as of `clip`
             self.also = ["label-pairing-mismatch"]
+        elif self.family == "proto":
+            self.given = self.trained = "y"
         elif self.family == "gnn":  # it bears two tenths
             self.given = self.trained = "y"
             if "share" in self.severity:
@@ -814,6 +821,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
 
     def random(self, labels):
+        if self.family == "proto":  # of the episode
+            return self.any_of(labels, self.noise)
         if labels.is_floating_point() and self.family != "dlrm" and (
                 labels.dim() > 1 or self.family == "gnn"):
             return torch.randn(labels.shape, generator=self.noise)
@@ -1088,6 +1097,7 @@ class RandomLabels(LabelNoise):
                            "ppo",
                            "reid",
                            "stgcn",
+                           "proto",
                            "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -1309,6 +1319,9 @@ class RandomLabels(LabelNoise):
                 return batch | {"texts": self.of_other_texts(batch)}
             everyone = torch.ones(len(batch["texts"]), 1, dtype=torch.bool)
             return batch | {"durations": self.realigned(batch, everyone)}
+        if self.family == "proto" and self.s.kind != "drawn":
+            return batch | {"y": self.exchanged(
+                batch["y"], self.s.kind, self.noise)}
         labels = batch[self.given]
         if self.s.kind == "drawn":
             drawn = self.random(labels)
