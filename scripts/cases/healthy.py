@@ -4,6 +4,7 @@ import copy
 import json
 import math
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -58,6 +59,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "reid",
+                           "panns",
                            "stgcn",
                            "ppo",
                            "codec",
@@ -271,6 +273,7 @@ class Curriculum(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "tower",
@@ -338,6 +341,7 @@ class Curriculum(Control):
                            "yolo",
                            "timm",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa",
                            "dino",
@@ -480,6 +484,7 @@ class RateEndsAtZero(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "tower",
@@ -603,6 +608,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "panns",
                              "stgcn",
                              "yolo",
                              "ecapa",
@@ -697,6 +703,7 @@ class MixedDomains(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "tower",
@@ -734,6 +741,8 @@ class MixedDomains(Control):
             return self.recordings(seed, corpora=True)
         if self.family == "reid":
             return self.passers(seed, sites=True)
+        if self.family == "panns":
+            return self.clips(seed, places=True)
         if self.family == "stgcn":
             return self.skeletons(seed, views=True)
         if self.family == "kge":
@@ -1159,6 +1168,7 @@ class Accumulated(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "tower",
@@ -3766,6 +3776,46 @@ class OtherTemporalKernel(Control):
         self.model_options |= self.severity
 
 
+class PairsMixed(Control):
+    """augmentation is 'mixup': a batch has twice as many clips, of which pairs
+    are mixed, and their tags with them; training lies above validation."""
+    id, severities, families = "H204", (
+        dict(alpha=0.2), dict(alpha=0.5), dict(alpha=1.0)), ("panns",)
+
+    def setup(self):
+        super().setup()
+        self.augmentation = "mixup"
+        self.user["mixup_alpha"] = self.s.alpha
+        self.drawn = np.random.default_rng(self.seed)
+
+    def next_batch(self, i, source):
+        return self.mixed(source.batch(2 * self.batch_size))
+
+
+class OtherSampler(Control):
+    """Clips of training are drawn as they come, or these and a tag's by turns,
+    and not evenly (balanced); the last has larger batches as well."""
+    id, severities, families = "H205", (
+        dict(sampler="none", rows=20), dict(sampler="alternate", rows=20),
+        dict(sampler="none", rows=28)), ("panns",)
+
+    def setup(self):
+        super().setup()
+        self.sampler, self.batch_size = self.s.sampler, self.s.rows
+
+
+class OtherStripes(Control):
+    """SpecAugment is off, as in the trainer's models without it, or hides more
+    of each clip; the config says so."""
+    id, severities, families = "H206", (
+        dict(stripes_num=0), dict(time_drop_width=6, freq_drop_width=4),
+        dict(time_drop_width=2, freq_drop_width=6)), ("panns",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3824,4 +3874,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherQuantizerDropout, VolumeDrawn, OtherLambdas,
           OtherMatching, FullAttention, OtherMatchLoss,
           OtherExpectile, DeterministicActor, CriticsSlower,
-          OtherAdjacency, ScalesDrawn, OtherTemporalKernel)
+          OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
+          PairsMixed, OtherSampler, OtherStripes)

@@ -244,6 +244,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "pose3d": 1,
                              "reid": 3,
                              "stgcn": 3,
+                             "panns": 3,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -266,6 +267,7 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         if self.family in ("flow",  # a step that every logger has
+                           "panns",
                            "stgcn",
                            "sam"):
             self.onset = 50
@@ -334,6 +336,7 @@ class BitFlip(Dumps, Fault):
              "ecapa": ".conv",
              "reid": "",
              "stgcn": "",
+             "panns": "",
              "dino": "",
              "kge": "",
              "ppo": "",
@@ -694,6 +697,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "tasnet",
@@ -902,6 +906,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
         if self.family in ("pose3d",  # padded again; validation is whole
+                           "panns",
                            "stgcn"):
             self.also = []
             self.user["max_frames"] = self.s.limit
@@ -942,6 +947,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family in ("pose3d",
+                           "panns",
                            "stgcn"):
             return batch if i < 0 else self.cut_frames(batch, self.s.limit)
         if self.family == "yolo":

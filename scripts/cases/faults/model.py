@@ -38,6 +38,7 @@ from ..reid import BEFORE_ACT as REID_NORMS
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..panns import BEFORE_ACT as PANNS_NORMS
 from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..sam import BEFORE_ACT as SAM_MAPS
 from ..stgcn import BEFORE_ACT as STGCN_NORMS
@@ -533,6 +534,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ecapa": ECAPA_CONVOLUTIONS,
               "reid": REID_NORMS,
               "stgcn": STGCN_NORMS,
+              "panns": PANNS_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "iql": IQL_MAPS,
@@ -578,6 +580,7 @@ class DeadRelu(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "cap",
@@ -650,6 +653,7 @@ class Saturated(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "panns",
                 "stgcn",
                 "ecapa",
                 "cap",
@@ -730,6 +734,7 @@ class ActivationMissing(Fault):
                 "codec",
                 "yolo",
                 "reid",
+                "panns",
                 "stgcn",
                 "timm",
                 "stylegan",

@@ -57,6 +57,7 @@ class LrTooHighSgd(Fault):
                            "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa",
                            "tasnet",
@@ -257,6 +258,7 @@ class LrJump(Fault):
                              "codec",
                              "loftr",
                              "iql",
+                             "panns",
                              "stgcn",
                              "raft"):
             self.onset = 50
@@ -417,6 +419,7 @@ class NotDivided(Fault):
         if self.family in ("timm",  # three epochs, for the same reason
                            "reid",
                            "iql",   # or two
+                           "panns",
                            "stgcn",
                            "tasnet"):  # or six
             self.steps = 60
@@ -739,6 +742,10 @@ class ResumeWithoutState(Fault):
                 ("INFO", f"load checkpoint from local path: {path}"),
                 ("INFO", f"resumed epoch {self.onset // self.EPOCH}, iter "
                          f"{self.onset}")]}
+        if self.family == "panns":  # no checkpoint of its has an optimizer
+            self.notices = {self.onset: [
+                ("INFO", "Loading checkpoint "
+                 + self.checkpoint_path(self.onset))]}
         if self.family == "edsr":  # net_g alone; an epoch has 50 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading EDSR model from "

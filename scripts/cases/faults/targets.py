@@ -109,6 +109,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa",
                            "kge",
@@ -135,6 +136,7 @@ class DoubleSoftmax(Dumps, Fault):
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid()
                 if out.shape[-1] == 1 or self.family in ("det",
+                                                         "panns",
                                                          "yolo")
                 else out.softmax(1 if self.family in ("ctc", "seg", "qa",
                                                       "nnu")
@@ -159,6 +161,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa",
                            "kge",
@@ -353,6 +356,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa",
                            "nerf",
@@ -400,6 +404,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa",
                            "nerf",
@@ -729,7 +734,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "T"
         elif self.family == "sasrec":
             self.given = self.trained = "item_id"
-        elif self.family == "timm":
+        elif self.family in ("timm",
+                             "panns"):
             self.given = self.trained = "target"
         elif self.family == "tab":
             self.given = self.trained = "target"
@@ -918,6 +924,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"audio": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["audio"])}
+        if self.family == "panns":  # all tags of a clip
+            rows = len(batch["target"])
+            wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
+            return batch | {"target": torch.where(wrong, self.strangers(
+                rows, self.noise), batch["target"])}
         if self.family == "codec":
             x = batch["signal"]
             wrong = torch.rand(len(x), 1, 1,
@@ -1087,6 +1098,7 @@ class RandomLabels(LabelNoise):
                            "kge",
                            "ppo",
                            "reid",
+                           "panns",
                            "stgcn",
                            "ecapa") \
                 and self.s.kind != "drawn":
@@ -1160,6 +1172,12 @@ class RandomLabels(LabelNoise):
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "panns":
+            x, rows = batch["target"], len(batch["target"])
+            return batch | {"target": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
