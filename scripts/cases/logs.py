@@ -1834,6 +1834,7 @@ def panns(run):
     keys = [k for k in ("loss", "grad_norm", "lr", "step_time", "data_time",
                         "val_loss", *MORE) if not left_out(run, k)
             and any(k in row for row in run.history)]
+    keys = list(dict.fromkeys(keys))
     table = [",".join((names.get("step", "step"), "wall_time",
                        *(names.get(k, k) for k in keys)))]
     since, begun = 0.0, 0.0
@@ -1841,12 +1842,8 @@ def panns(run):
     for i, row in enumerate(run.history):
         for level, text in run.notices.get(i, ()):
             say(row["wall"] - row["step_time"], text, level, 166)
-        if math.isfinite(row["loss"]):
-            said.append(f"tensor({row['loss']:.4f}, grad_fn=<"
-                        "BinaryCrossEntropyBackward0>)")
-        else:
-            said.append(f"tensor({row['loss']}, grad_fn=<"
-                        "BinaryCrossEntropyBackward0>)")
+        said.append(f"tensor({row['loss']:.4f}, grad_fn=<"
+                    "BinaryCrossEntropyBackward0>)")
         if i % 10 == 0:
             said.append(f"--- Iteration: {i}, train time: "
                         f"{row['wall'] - since:.3f} s / 10 iterations ---")

@@ -322,16 +322,16 @@ class PannsRun(EpochFamily):
         "F02": (dict(lr=10.0), dict(lr=40.0), dict(lr=200.0)),
         "F03": (dict(factor=50), dict(factor=500), dict(factor=5000)),
         "F04": (dict(at=25), dict(at=10), dict(at=0)),
-        "F05": (dict(modules=["fc1"], where="fc1"),
+        "F05": (dict(modules=[*STAGES[1:]], where=f"{STAGES[1]}.conv1"),
                 dict(modules=[*STAGES], where=f"{STAGES[0]}.conv1"),
                 dict(part="all")),
         "F07": (dict(factor=12), dict(factor=40), dict(factor=200)),
-        "F08": (dict(every=4), dict(every=15), dict(every=1 << 30)),
-        "F09": (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
+        "F08": (dict(every=8), dict(every=20), dict(every=1 << 30)),
+        "F09": (dict(parts=8, logs_sum=False), dict(parts=8, logs_sum=True),
                 dict(parts=16, logs_sum=True)),
-        "F10": (dict(adamw=1e-6), dict(adamw=2e-7), dict(adamw=2e-8)),
+        "F10": (dict(adamw=3e-7), dict(adamw=1e-7), dict(adamw=1e-8)),
         "F11": (dict(adam=0.03), dict(adam=0.1), dict(adam=1.0)),
-        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=STAGES[1]), dict(path=STAGES[2]),
                 dict(path="fc1")),
         "F14": (dict(modules=list(STAGES[1:])), dict(modules=list(STAGES)),
@@ -341,7 +341,7 @@ class PannsRun(EpochFamily):
         "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
         "F26": (dict(steps=5, share=0.8), dict(steps=10, share=1.0),
                 dict(steps=15, share=1.0)),
-        "F27": (dict(epochs=20), dict(epochs=60), dict(epochs=120)),
+        "F27": (dict(epochs=40), dict(epochs=60), dict(epochs=120)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=12), dict(limit=6), dict(limit=3)),
@@ -422,12 +422,12 @@ class PannsRun(EpochFamily):
                      rows).tags(rows, rows)
 
     def garbage(self, batch, kind, rng):
-        """A corrupt shard: power of which nobody took the logarithm with tags
-        of other clips, noise of that size with any, or one value with all."""
+        """A corrupt shard: power of which nobody took the logarithm with zeros
+        for tags and ones for none, noise with any, or one value with all."""
         x, target = batch["logmel"], batch["target"]
         if kind == "few":
-            return batch | {"logmel": 1e5 * 10 ** (x / 10),
-                            "target": target.roll(5, 0)}
+            return batch | {"logmel": 1e8 * 10 ** (x / 10),
+                            "target": 1 - target}
         if kind == "uniform":
             return batch | {
                 "logmel": 3e3 * torch.randn(x.shape, generator=rng),
@@ -531,7 +531,9 @@ class PannsRun(EpochFamily):
 
     def settings(self):
         more = {"amsgrad": True} if self.optimizer_name == "adam" else {}
-        return super().settings() | {
+        usual = {{"lr": "learning_rate"}.get(k, k): v
+                 for k, v in super().settings().items()}
+        return usual | {
             "loss_type": "clip_bce", "balanced": self.sampler,
             "augmentation": self.augmentation, "data_type": "full_train",
             "early_stop": self.steps} | more | self.user

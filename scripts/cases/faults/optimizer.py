@@ -331,6 +331,7 @@ class NotDivided(Fault):
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
+                           "panns",
                            "ner", "sbert", "esm", "mae",
                            "fcst",
                            "afno",
@@ -411,6 +412,7 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "sam",
                            "flow",
+                           "panns",
                            "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
@@ -419,7 +421,6 @@ class NotDivided(Fault):
         if self.family in ("timm",  # three epochs, for the same reason
                            "reid",
                            "iql",   # or two
-                           "panns",
                            "stgcn",
                            "tasnet"):  # or six
             self.steps = 60
