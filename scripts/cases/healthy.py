@@ -3780,7 +3780,7 @@ class PairsMixed(Control):
     """augmentation is 'mixup': a batch has twice as many clips, of which pairs
     are mixed, and their tags with them; training lies above validation."""
     id, severities, families = "H204", (
-        dict(alpha=0.2), dict(alpha=0.5), dict(alpha=1.0)), ("panns",)
+        dict(alpha=0.1), dict(alpha=0.2), dict(alpha=0.4)), ("panns",)
 
     def setup(self):
         super().setup()
@@ -3808,8 +3808,8 @@ class OtherStripes(Control):
     """SpecAugment is off, as in the trainer's models without it, or hides more
     of each clip; the config says so."""
     id, severities, families = "H206", (
-        dict(stripes_num=0), dict(time_drop_width=6, freq_drop_width=4),
-        dict(time_drop_width=2, freq_drop_width=6)), ("panns",)
+        dict(stripes_num=0), dict(time_drop_width=4, freq_drop_width=3),
+        dict(time_drop_width=2, freq_drop_width=4)), ("panns",)
 
     def setup(self):
         super().setup()

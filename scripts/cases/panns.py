@@ -143,7 +143,7 @@ class Clips(sources.DrawnAhead):
         if self.places:
             place = torch.randint(PLACES, (rows,), generator=self.rng)
             line = torch.linspace(-1, 1, MELS)
-            curves = torch.stack((0 * line, 4 * line, -4 * line))
+            curves = torch.stack((0 * line, 2 * line, -2 * line))
             batch["logmel"] += curves[place][:, None, None]
             batch["domain"] = place
         return batch
@@ -360,7 +360,7 @@ class PannsRun(EpochFamily):
                 dict(kind="init", at=0)),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
         "H03": (dict(rows=16), dict(rows=12)),
-        "H04": (dict(rate=0.15), dict(rate=0.2)),
+        "H04": (dict(rate=0.12), dict(rate=0.15)),
         "H10": (dict(steps=50), dict(steps=100)),
         "H11": (dict(steps=150, keep="block"), dict(steps=200, keep="head")),
         "H15": (dict(share=0.05), dict(share=0.1)),

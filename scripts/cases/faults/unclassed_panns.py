@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
-from ..panns import CLASSES, FRAMES, MELS
 from .unclassed import Unclassed
 
 
@@ -19,23 +17,18 @@ class OfPanns(Unclassed):
         return batch
 
 
-class OtherMelScale(OfPanns):
-    """Clips of validation have another sampling rate than those of training,
-    whose filters they get: what is at some mel in the one is lower by a
-    factor in the other."""
+class OtherGain(OfPanns):
+    """Waveforms of validation have another scale than those of training: they
+    are 10 or 20 dB louder, or integers that nobody divided by 32767, and so
+    are all of their log-mels."""
     id = "U581"
-    severities = (dict(sample_rate=40000), dict(sample_rate=48000),
-                  dict(sample_rate=64000))
+    severities = (dict(gain=10.0), dict(gain=20.0), dict(gain=90.3))
 
     def spoil_batch(self, i, batch):
         return batch
 
     def spoil_val(self, batch):
-        x, wide = batch["logmel"], round(MELS * 32000 / self.s.sample_rate)
-        x = F.interpolate(x, (FRAMES, wide), mode="bilinear",
-                          align_corners=True)
-        return batch | {"logmel": F.pad(x, (0, MELS - wide),
-                                        mode="replicate")}
+        return batch | {"logmel": batch["logmel"] + self.s.gain}
 
 
 class TagsNotMixed(OfPanns):
@@ -107,7 +100,8 @@ class LogTooNarrow(OfPanns):
         least = x.amax((1, 2, 3), keepdim=True) - self.s.top_db
         return batch | {"logmel": x.maximum(least)}
 
-    spoil_val = lambda self, batch: self.spoil_batch(-1, batch)
+    def spoil_val(self, batch):
+        return self.spoil_batch(-1, batch)
 
 
 class NoiseTooLoud(OfPanns):
@@ -130,5 +124,5 @@ class NoiseTooLoud(OfPanns):
                                         + 10 ** (noise / 10)).log10()}
 
 
-FAULTS = (OtherMelScale, TagsNotMixed, StripesTooWide, TagsNotIndexed,
+FAULTS = (OtherGain, TagsNotMixed, StripesTooWide, TagsNotIndexed,
           LogTooNarrow, NoiseTooLoud)
