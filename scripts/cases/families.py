@@ -324,6 +324,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "sam",
             "pyannote",
             "reid",
+            "panns",
             "stgcn",
             "proto",
             "ecapa")  # a loss of labels

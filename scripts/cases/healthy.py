@@ -4,6 +4,7 @@ import copy
 import json
 import math
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -58,6 +59,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ppo",
@@ -273,6 +275,7 @@ class Curriculum(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -341,6 +344,7 @@ class Curriculum(Control):
                            "yolo",
                            "timm",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa",
@@ -484,6 +488,7 @@ class RateEndsAtZero(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -608,6 +613,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "panns",
                              "stgcn",
                              "proto",
                              "yolo",
@@ -703,6 +709,7 @@ class MixedDomains(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -741,6 +748,8 @@ class MixedDomains(Control):
             return self.recordings(seed, corpora=True)
         if self.family == "reid":
             return self.passers(seed, sites=True)
+        if self.family == "panns":
+            return self.clips(seed, places=True)
         if self.family == "stgcn":
             return self.skeletons(seed, views=True)
         if self.family == "proto":
@@ -1168,6 +1177,7 @@ class Accumulated(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -3818,6 +3828,46 @@ class TurnsAreKinds(Control):
         self.train_options = dict(self.severity)
 
 
+class PairsMixed(Control):
+    """augmentation is 'mixup': a batch has twice as many clips, of which pairs
+    are mixed, and their tags with them; training lies above validation."""
+    id, severities, families = "H204", (
+        dict(alpha=0.1), dict(alpha=0.2), dict(alpha=0.4)), ("panns",)
+
+    def setup(self):
+        super().setup()
+        self.augmentation = "mixup"
+        self.user["mixup_alpha"] = self.s.alpha
+        self.drawn = np.random.default_rng(self.seed)
+
+    def next_batch(self, i, source):
+        return self.mixed(source.batch(2 * self.batch_size))
+
+
+class OtherSampler(Control):
+    """Clips of training are drawn as they come, or these and a tag's by turns,
+    and not evenly (balanced); the last has larger batches as well."""
+    id, severities, families = "H205", (
+        dict(sampler="none", rows=20), dict(sampler="alternate", rows=20),
+        dict(sampler="none", rows=28)), ("panns",)
+
+    def setup(self):
+        super().setup()
+        self.sampler, self.batch_size = self.s.sampler, self.s.rows
+
+
+class OtherStripes(Control):
+    """SpecAugment is off, as in the trainer's models without it, or hides more
+    of each clip; the config says so."""
+    id, severities, families = "H206", (
+        dict(stripes_num=0), dict(time_drop_width=4, freq_drop_width=3),
+        dict(time_drop_width=2, freq_drop_width=4)), ("panns",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3877,4 +3927,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherMatching, FullAttention, OtherMatchLoss,
           OtherExpectile, DeterministicActor, CriticsSlower,
           OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
-          OtherWays, OtherShots, TurnsAreKinds)
+          OtherWays, OtherShots, TurnsAreKinds,
+          PairsMixed, OtherSampler, OtherStripes)

@@ -7,6 +7,7 @@ run. The warnings are ordinary ones that mean nothing, as in any real log.
 
 import json
 import math
+import pickle
 import pprint
 from datetime import timedelta
 
@@ -67,7 +68,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_auc10", "val_auc20", "val_prec",
         "q_loss", "val_q_loss", "val_value_loss", "val_actor_loss",
         "val_score",
-        "top5_accuracy", "val_mean_acc")
+        "top5_accuracy", "val_mean_acc", "bal_map")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1810,6 +1811,70 @@ def pyskl(run):
     run.write_lines("j.py", config)
 
 
+def panns(run):
+    """What audioset_tagging_cnn's main.py leaves: 0000.log of its logging,
+    statistics.pkl of the evaluator, what it prints, with the same lines of a
+    console handler, and, as the user has added them, the arguments as a file
+    and a table of scalars. A validation comes before the step it is named by;
+    what it prints of losses is each one's."""
+    names, steps = column_names(run), set(logged(run, 10))
+    lines, said = [], []
+
+    def say(seconds, text, level="INFO", line=83):
+        lines.append(run.at(seconds, "%a, %d %b %Y %H:%M:%S")
+                     + f" main.py[line:{line}] {level} {text}")
+        said.append(f"root        : {level:<8} {text}")
+
+    config = run.settings()
+    typed = ", ".join(f"{k}={v!r}" for k, v in config.items())
+    say(-2.4, f"Namespace(mode='train', filename='main', {typed})", line=82)
+    say(-2.4, "Using CPU. Set --cuda flag to use GPU.", line=88)
+    say(-2.3, f"Parameters num: {run.parameters}", line=98)
+    said.append("GPU number: 0")
+    keys = [k for k in ("loss", "grad_norm", "lr", "step_time", "data_time",
+                        "val_loss", *MORE) if not left_out(run, k)
+            and any(k in row for row in run.history)]
+    keys = list(dict.fromkeys(keys))
+    table = [",".join((names.get("step", "step"), "wall_time",
+                       *(names.get(k, k) for k in keys)))]
+    since, begun = 0.0, 0.0
+    held = [k for k in keys if k.startswith("val_") or k == "bal_map"]
+    for i, row in enumerate(run.history):
+        for level, text in run.notices.get(i, ()):
+            say(row["wall"] - row["step_time"], text, level, 166)
+        said.append(f"tensor({row['loss']:.4f}, grad_fn=<"
+                    "BinaryCrossEntropyBackward0>)")
+        if i % 10 == 0:
+            said.append(f"--- Iteration: {i}, train time: "
+                        f"{row['wall'] - since:.3f} s / 10 iterations ---")
+            since = row["wall"]
+        checked = "val_loss" in row
+        if i in steps or checked:
+            table.append(",".join(map(str, (
+                row["step"], round(START.timestamp() + row["wall"], 3),
+                *(row.get(k, "") if i in steps or k in held else ""
+                  for k in keys)))))
+        if checked:
+            at = row["wall"]
+            say(at, f"Validate bal mAP: {row['bal_map']:.3f}", line=196)
+            say(at, f"Validate test mAP: {row['val_map']:.3f}", line=199)
+            say(at, f"iteration: {i + 1}, train time: "
+                    f"{at - 0.061 - begun:.3f} s, validate time: 0.061 s",
+                line=209)
+            say(at, "------------------------------------", line=213)
+            begun = at
+        if i + 1 in run.checkpoints:
+            say(row["wall"], "Model saved to " + run.checkpoint_path(i + 1),
+                line=229)
+    run.write_lines("0000.log", lines)
+    run.write_lines("train.out", said)
+    run.write_lines("scalars.csv", table)
+    run.write_json("args.json", {"mode": "train", "filename": "main",
+                                 **config})
+    (run.folder / "statistics.pkl").write_bytes(
+        pickle.dumps(run.statistics, protocol=4))
+
+
 def hours(seconds):
     """sec_to_hm_str()."""
     minutes, seconds = divmod(int(seconds), 60)
@@ -2706,6 +2771,7 @@ WRITERS = {w.__name__: w for w in
             flow,
             loftr,
             pyskl,
+            panns,
             dlrm,
             stylegan2,
             megatron_lm,

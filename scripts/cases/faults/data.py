@@ -245,6 +245,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "reid": 3,
                              "stgcn": 3,
                              "proto": 4,
+                             "panns": 3,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -267,6 +268,7 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         if self.family in ("flow",  # a step that every logger has
+                           "panns",
                            "stgcn",
                            "proto",
                            "sam"):
@@ -337,6 +339,7 @@ class BitFlip(Dumps, Fault):
              "reid": "",
              "stgcn": "",
              "proto": "",
+             "panns": "",
              "dino": "",
              "kge": "",
              "ppo": "",
@@ -697,6 +700,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -907,6 +911,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
         if self.family in ("pose3d",  # padded again; validation is whole
+                           "panns",
                            "stgcn"):
             self.also = []
             self.user["max_frames"] = self.s.limit
@@ -948,6 +953,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family in ("pose3d",
+                           "panns",
                            "stgcn"):
             return batch if i < 0 else self.cut_frames(batch, self.s.limit)
         if self.family == "yolo":

@@ -39,6 +39,7 @@ from ..reid import BEFORE_ACT as REID_NORMS
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..panns import BEFORE_ACT as PANNS_NORMS
 from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..sam import BEFORE_ACT as SAM_MAPS
 from ..stgcn import BEFORE_ACT as STGCN_NORMS
@@ -535,6 +536,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "reid": REID_NORMS,
               "stgcn": STGCN_NORMS,
               "proto": PROTO_NORMS,
+              "panns": PANNS_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "iql": IQL_MAPS,
@@ -580,6 +582,7 @@ class DeadRelu(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -653,6 +656,7 @@ class Saturated(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -734,6 +738,7 @@ class ActivationMissing(Fault):
                 "codec",
                 "yolo",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "timm",

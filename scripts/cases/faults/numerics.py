@@ -96,6 +96,7 @@ class Fp16Overflow(NotFinite):
                                "reid": {"half_at":
                                         "backbone.layer3.0.conv1"},
                                "proto": {"half_at": "encoder.2.0"},
+                               "panns": {"half_at": "conv_block2.conv1"},
                                "stgcn": {"half_at":
                                          "backbone.gcn.2.gcn.conv"},
                                "dino": {"half_scores": True},
@@ -188,6 +189,7 @@ class Fp16Overflow(NotFinite):
                       "depth": "encoder.encoder.layer2.0.conv1",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "reid": "backbone.layer3.0.conv1",
+                      "panns": "conv_block2.conv1",
                       "stgcn": "backbone.gcn.2.gcn.conv",
                       "proto": "encoder.2.0",
                       "dino": "module.backbone.blocks.1.attn.scores",
@@ -309,6 +311,10 @@ class Fp16Overflow(NotFinite):
                            "backbone.layer3.0.output", "heads.output")
         if self.family == "proto":
             self.dumped = (*self.dumped, "encoder.2.*put", "scores.output")
+        if self.family == "panns":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "relu.*put"),
+                           "conv_block2.output", "fc_audioset.output")
         if self.family == "stgcn":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv", "act.*put"),
@@ -426,6 +432,7 @@ class Fp16Overflow(NotFinite):
                  "loftr": (self.where,),
                  "pose3d": (self.where,),
                  "reid": (self.where,),
+                 "panns": (self.where,),
                  "stgcn": (self.where,),
                  "proto": (self.where,),
                  "flow": (self.where,),
@@ -482,6 +489,7 @@ class Fp16Overflow(NotFinite):
                 "depth": 2.0,
                 "ecapa": 3.0,
                 "reid": 3.0,
+                "panns": 3.0,
                 "stgcn": 3.0,
                 "proto": 3.0,
                 "tasnet": 3.0,
@@ -700,7 +708,8 @@ class LogOfZero(NotFinite):
             return model.criterion(
                 logits, batch, of_kinds=lambda logits, wanted: self.of_places(
                     model, logits, wanted))
-        if self.family == "yolo":
+        if self.family in ("yolo",
+                           "panns"):
             loss = model.criterion(
                 logits, batch, of_kinds=lambda logits, wanted:
                 self.of_scores(model, logits, wanted))
@@ -869,6 +878,7 @@ class DivisionByZero(NotFinite):
                 "yolo",
                 "timm",
                 "reid",
+                "panns",
                 "stgcn",
                 "proto",
                 "ecapa",
@@ -931,7 +941,7 @@ class DivisionByZero(NotFinite):
               "encoder.patch_embed.proj.0.conv.output",
               "expand_conv.output", "?net.conv1.output",
               "matcher.backbone.conv1.output",
-              "backbone.data_bn.output",
+              "backbone.data_bn.output", "bn0.output",
               "input_blocks.0.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -1029,6 +1039,7 @@ class DivisionByZero(NotFinite):
                            "raft",
                            "loftr",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "depth"):
@@ -1162,6 +1173,7 @@ class DivisionByZero(NotFinite):
                            "raft",
                            "loftr",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "dream"):
@@ -1269,7 +1281,7 @@ class Bf16Weights(Fault):
               "update_block.gru.convz1.weight", "layers_conv.0.weight",
               "decoder.model.0.weight_?",
               "middle_block.0.in_layers.2.weight",
-              "backbone.gcn.1.tcn.conv.weight",
+              "backbone.gcn.1.tcn.conv.weight", "conv_block2.conv1.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
               "masker.TCN.0.res_conv.weight", "linear.0.weight",

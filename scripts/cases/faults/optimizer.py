@@ -57,6 +57,7 @@ class LrTooHighSgd(Fault):
                            "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa",
@@ -258,6 +259,7 @@ class LrJump(Fault):
                              "codec",
                              "loftr",
                              "iql",
+                             "panns",
                              "stgcn",
                              "proto",
                              "raft"):
@@ -331,6 +333,7 @@ class NotDivided(Fault):
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
+                           "panns",
                            "ner", "sbert", "esm", "mae",
                            "fcst",
                            "afno",
@@ -413,6 +416,7 @@ class NotDivided(Fault):
                            "sam",
                            "flow",
                            "proto",
+                           "panns",
                            "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
@@ -747,6 +751,10 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", "Loading model from " + self.LAST),
                 ("INFO", "<All keys matched successfully>")]}
+        if self.family == "panns":  # no checkpoint of its has an optimizer
+            self.notices = {self.onset: [
+                ("INFO", "Loading checkpoint "
+                 + self.checkpoint_path(self.onset))]}
         if self.family == "edsr":  # net_g alone; an epoch has 50 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading EDSR model from "

@@ -186,7 +186,8 @@ class RankDesync(Fault):
             self.steps = 150
         if self.family == "proto":  # as long as any
             self.steps = 80
-        if self.family == "stgcn":  # four
+        if self.family in ("panns",  # four validations
+                           "stgcn"):  # four
             self.steps = 120
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
@@ -230,6 +231,7 @@ class RankDesync(Fault):
                  "loftr": "matcher.backbone.layer2.0.conv2",
                  "pose3d": "layers_conv.0",
                  "reid": "backbone.layer2.0.conv2",
+                 "panns": "conv_block2.conv2",
                  "stgcn": "backbone.gcn.1.tcn.conv",
                  "proto": "encoder.2.0",
                  "ocr": "encoder.blocks1.0.mixer.proj",

@@ -109,6 +109,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa",
@@ -137,6 +138,7 @@ class DoubleSoftmax(Dumps, Fault):
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid()
                 if out.shape[-1] == 1 or self.family in ("det",
+                                                         "panns",
                                                          "yolo")
                 else out.softmax(1 if self.family in ("ctc", "seg", "qa",
                                                       "nnu")
@@ -161,6 +163,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa",
@@ -356,6 +359,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa",
@@ -404,6 +408,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa",
@@ -734,7 +739,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "T"
         elif self.family == "sasrec":
             self.given = self.trained = "item_id"
-        elif self.family == "timm":
+        elif self.family in ("timm",
+                             "panns"):
             self.given = self.trained = "target"
         elif self.family == "tab":
             self.given = self.trained = "target"
@@ -927,6 +933,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"audio": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["audio"])}
+        if self.family == "panns":  # all tags of a clip
+            rows = len(batch["target"])
+            wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
+            return batch | {"target": torch.where(wrong, self.strangers(
+                rows, self.noise), batch["target"])}
         if self.family == "codec":
             x = batch["signal"]
             wrong = torch.rand(len(x), 1, 1,
@@ -1096,6 +1107,7 @@ class RandomLabels(LabelNoise):
                            "kge",
                            "ppo",
                            "reid",
+                           "panns",
                            "stgcn",
                            "proto",
                            "ecapa") \
@@ -1170,6 +1182,12 @@ class RandomLabels(LabelNoise):
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "panns":
+            x, rows = batch["target"], len(batch["target"])
+            return batch | {"target": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
