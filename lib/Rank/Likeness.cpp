@@ -263,7 +263,8 @@ EvidenceItem Likeness::item(unsigned Cause, double Network) const {
             W.Recorded->classes()[*Rival];
   std::vector<std::string> Why;
   if (Place)
-    for (const RecordedRuns::Reason &R : W.Recorded->reasons(Answers, *Place))
+    for (const RecordedRuns::Reason &R :
+         W.Recorded->reasons(Answers, *Place, Shares[*Place]))
       if (std::string Of = textOf(R);
           Why.size() < MostTold && std::fabs(R.Share) >= WorthTelling &&
           !Of.empty())

@@ -232,8 +232,8 @@ std::vector<double> RecordedRuns::shares(const Answers &A) const {
   return softmax(std::move(Out));
 }
 
-std::vector<RecordedRuns::Reason> RecordedRuns::reasons(const Answers &A,
-                                                        unsigned Place) const {
+std::vector<RecordedRuns::Reason>
+RecordedRuns::reasons(const Answers &A, unsigned Place, double Share) const {
   std::vector<double> Moved(Questions.size());
   for (const Tree &T : Trees)
     if (T.Class == Place)
@@ -243,14 +243,14 @@ std::vector<RecordedRuns::Reason> RecordedRuns::reasons(const Answers &A,
         At = Next;
       }
   // The slope of the line from the share of all runs to that of these.
-  const double Is = shares(A)[Place], Was = softmax(Starts)[Place];
+  const double Was = softmax(Starts)[Place];
   const auto LogOdds = [](double P) {
     P = std::clamp(P, 1e-9, 1 - 1e-9);
     return std::log(P / (1 - P));
   };
-  const double Way = LogOdds(Is) - LogOdds(Was);
+  const double Way = LogOdds(Share) - LogOdds(Was);
   const double Slope =
-      std::fabs(Way) > 1e-6 ? (Is - Was) / Way : Is * (1 - Is);
+      std::fabs(Way) > 1e-6 ? (Share - Was) / Way : Share * (1 - Share);
   std::vector<Reason> Out;
   for (size_t Q = 0; Q != Questions.size(); ++Q)
     if (Moved[Q] != 0)

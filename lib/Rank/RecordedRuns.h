@@ -79,11 +79,12 @@ public:
   /// place; they add up to 1.
   std::vector<double> shares(const Answers &A) const;
 
-  /// What made the share of the class at \p Place what it is, most first: of
+  /// What made \p Share of the class at \p Place what it is, most first: of
   /// each question how much of it came or went with its answers. In log-odds,
   /// before what other classes gained, they add up; here they are scaled to the
   /// share less that of all recorded runs.
-  std::vector<Reason> reasons(const Answers &A, unsigned Place) const;
+  std::vector<Reason> reasons(const Answers &A, unsigned Place,
+                              double Share) const;
 
 private:
   struct Node {

@@ -83,7 +83,7 @@ TEST(RecordedRunsTest, UnknownIsNotThere) {
 TEST(RecordedRunsTest, ReasonsAddUp) {
   RecordedRuns R = recorded();
   auto Why = R.reasons(
-      R.answersOf({evidence("large", Presence::Present, 0.9)}, {}), 2);
+      R.answersOf({evidence("large", Presence::Present, 0.9)}, {}), 2, 0.75);
   ASSERT_EQ(Why.size(), 2u);
   EXPECT_EQ(Why[0].Asked->Name, "large");
   EXPECT_NEAR(Why[0].Share, 0.1875, 1e-6);
