@@ -93,9 +93,12 @@ static Number usualChange(ArrayRef<double> V) {
 /// The loss; of a policy the sum of all its losses where that is above 0
 /// throughout, as it is where mostly regressions are added up.
 static const Curve &lossOf(const RunCurves &Of) {
-  const Curve &Loss = Of.whole("loss"), &Sum = Of.whole("rl_loss");
+  const Curve &Loss = Of.whole("loss");
+  if (Loss.Logged >= LeastRows)
+    return Loss;
+  const Curve &Sum = Of.whole("rl_loss");
   const Values V = finite(Sum);
-  return Loss.Logged < LeastRows && !V.empty() && *lowest(V) > 0 ? Sum : Loss;
+  return !V.empty() && *lowest(V) > 0 ? Sum : Loss;
 }
 
 namespace {

@@ -228,11 +228,12 @@ return {
       elseif live > 0 and matrices > 0 and upstream and off then
         skip(("a loss all of whose parts count: %s is 0"):format(off.key), "gradient-always-zero")
       elseif live > 0 and matrices > 0 and upstream then
+        local layers = places_of(zero)
         report {
           symptom  = "gradient-always-zero",
           score    = 0.9,
           -- Moments keep what came in as many updates as the counter has.
-          at       = { run = run, layer = places_of(zero)[1], layers = places_of(zero),
+          at       = { run = run, layer = layers[1], layers = layers,
             step = math.max(places.first_step(case) or 0, math.floor(zero[1].row.step - zero[1].count)) },
           message  = ("both moments of %d of %d parameters are exactly 0 after %d updates (%s): a gradient came "
             .. "to them at every step and was 0, as from units that are all dead; what is frozen or cut off has no "
