@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Rank/RecordedRuns.h"
+#include "Rank/Network.h"
 #include "Support/Error.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -245,8 +246,7 @@ RecordedRuns::reasons(const Answers &A, unsigned Place, double Share) const {
   // The slope of the line from the share of all runs to that of these.
   const double Was = softmax(Starts)[Place];
   const auto LogOdds = [](double P) {
-    P = std::clamp(P, 1e-9, 1 - 1e-9);
-    return std::log(P / (1 - P));
+    return logOddsOf(std::clamp(P, 1e-9, 1 - 1e-9));
   };
   const double Way = LogOdds(Share) - LogOdds(Was);
   const double Slope =
