@@ -67,6 +67,7 @@ from types import SimpleNamespace
 
 from . import llama, models
 from .afno import AfnoRun
+from .anomalib import AnomalibRun
 from .bc import BcRun
 from .bert import BertRun
 from .cap import CapRun
@@ -80,6 +81,7 @@ from .dino import DinoRun
 from .dit import DitRun
 from .dlrm import DlrmRun
 from .dpo import DpoRun
+from .dpolicy import DpolicyRun
 from .dream import DreamRun
 from .ecapa import EcapaRun
 from .edsr import EdsrRun
@@ -264,7 +266,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
                                   FlowRun, SamRun, PyannoteRun, Pose3dRun,
                                   ReidRun, CodecRun, LoftrRun, StgcnRun,
-                                  IqlRun, PannsRun, ProtoRun)}
+                                  IqlRun, PannsRun, ProtoRun, AnomalibRun,
+                                  DpolicyRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -300,6 +303,7 @@ PAIR_34 = ("pose3d", "reid")
 PAIR_35 = ("codec", "loftr")
 PAIR_36 = ("stgcn", "iql")
 PAIR_37 = ("panns", "proto")
+PAIR_38 = ("anomalib", "dpolicy")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
