@@ -281,7 +281,10 @@ static void addRate(const RunCurves &Of, RunFigures &To) {
 }
 
 static void addTimes(const RunCurves &Of, RunFigures &To) {
-  const Values Times = finite(Of.whole("step_time"));
+  Values Times = finite(Of.whole("step_time"));
+  // In rows that have a wait as well, a time of training is that of the step.
+  if (Times.empty())
+    Times = finite(Of.whole("train_time"));
   const Values Waits = finite(Of.whole("data_time"));
   To.set(Figure::time_high, ratio(highest(Times), median(Times)));
   To.set(Figure::time_spread, ratio(deviation(Times), median(Times)));

@@ -142,28 +142,36 @@ static std::vector<Hypothesis>
 recordedAlone(const Model &M, const Beliefs &B, const Likeness &Runs,
               ArrayRef<SymptomEvidence> Symptoms, const Vocabulary &Words,
               std::vector<CausePosterior> &Alone) {
-  std::vector<Hypothesis> Out;
+  const auto knownOf = [&](unsigned Cause) {
+    return llvm::find_if(
+        B.Causes, [&](const CausePosterior &P) { return P.Cause == Cause; });
+  };
+  std::vector<std::pair<double, unsigned>> Likely;
   for (unsigned C : Runs.causes()) {
-    auto Known = llvm::find_if(
-        B.Causes, [&](const CausePosterior &P) { return P.Cause == C; });
+    auto Known = knownOf(C);
     if (Known != B.Causes.end() && M.isShown(M.N.Causes[C]))
       continue;
     // What no symptom speaks for is to the network as unlikely as can be.
     double Final = Runs.probability(
         C, Known != B.Causes.end() ? Known->Probability : 0);
-    if (Final < LeadFrom)
-      continue;
     // What it always shows was looked for: such leads were seldom right.
-    if (Final < LedFrom && M.lacksTypical(M.N.Causes[C]))
-      continue;
+    if (Final >= LedFrom || !M.lacksTypical(M.N.Causes[C]))
+      Likely.push_back({Final, C});
+  }
+  llvm::stable_sort(Likely, [](const auto &X, const auto &Y) {
+    return X.first > Y.first;
+  });
+  // Of what is unlikely the first few say where to look if nothing else does.
+  while (Likely.size() > FewLeads && Likely.back().first < LeadFrom)
+    Likely.pop_back();
+  std::vector<Hypothesis> Out;
+  for (const auto &[Final, C] : Likely) {
+    auto Known = knownOf(C);
     CausePosterior P =
         Known != B.Causes.end() ? *Known : alone(M.N, M.Seen, C);
     Out.push_back(hypothesisOf(P, Final, M, Runs, Symptoms, Words));
     Alone.push_back(std::move(P));
   }
-  llvm::stable_sort(Out, [](const Hypothesis &X, const Hypothesis &Y) {
-    return X.Probability > Y.Probability;
-  });
   return Out;
 }
 

@@ -226,6 +226,8 @@ inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
 /// Probability from which what only recorded runs speak for is a hypothesis,
 /// and from which it is a lead; so many leads at most.
 inline constexpr double LedFrom = 0.3, LeadFrom = 0.02;
+/// So many causes are told of however unlikely.
+inline constexpr unsigned FewLeads = 3;
 inline constexpr unsigned MostLeads = 5;
 
 /// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that

@@ -110,12 +110,21 @@ local function items(case)
       .. "and number > 1"):first() or nil
 end
 
+--- The number of classes of an episode, which few-shot training tells apart ("5-way"); of several, that of training.
+---@param case culprit.Case
+---@return culprit.Row?
+local function ways(case)
+  local set = case.config:where("match(key, '*n_way|*n_ways|*num_ways|*train_way*|*train_n_way|*n_way_train|way|ways|"
+    .. "*.way|*.ways|*classes_per_it*|*classes_per_episode*') and number > 1"):sort("key")
+  return set:where("match(key, '*train*|*_tr')"):first() or set:where("not match(key, '*val*|*test*')"):first()
+end
+
 --- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the
 --- loss compares numbers or the rows of a batch. A classifier of texts has both, in any order: its classes count.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.classes(case)
-  local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
+  local row = ways(case) or case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
     or listed(case) or targets.vocabulary(case):first() or items(case)
   return row and not targets.numbers(case) and not targets.partners(case) and row or nil
 end

@@ -34,6 +34,7 @@
 
 local class_costs = require("class-costs")
 local constant_outputs = require("constant-outputs")
+local drawn_weights = require("drawn-weights")
 local first_updates = require("first-updates")
 local freezing = require("freezing")
 local lists = require("lists")
@@ -313,6 +314,8 @@ return {
     if gains then found_by("weights-zero", 0.9, gains, first.step) end
     local biases = first and first.step <= 1 and not loaded and not said and constant_outputs.of(case, all, first.step)
     if biases then found_by("weights-zero", 0.9, biases, first.step) end
+    local left = first and not loaded and not said and drawn_weights.zero(case, all)
+    if left then found_by("weights-zero", 0.9, left, first.step) end
 
     -- Dumped weights of the first step.
     local weights = case.tensors:where("(role == 'weight' or role == 'value' and match(name, '*.weight_?h_l*')) and "
@@ -412,6 +415,8 @@ return {
       big, large_told = first_updates.all_large(case, opt.size)
       if big and fresh then found_by("weights-large-at-start", 0.8, big, big.step) end
     end
+    local kept_large = first and fresh and not at_one and not said and drawn_weights.large(case, all, opt.gain)
+    if kept_large then found_by("weights-large-at-start", 0.8, kept_large, first.step) end
 
     local acts
     if first and first.step <= 1 then

@@ -80,7 +80,12 @@ local function timed(case, run, run_name)
   if run:first().name ~= "data_time" then return timed_by_references(case, run, run_name) end
   local wait = run:sort("step"):where("finite(value) and value >= 0"):select("step", "value")
   local placed = run:select("step", "place")
-  for _, own in case.scalars:where { name = "step_time", run = run_name }:where("value > 0"):group("raw_name") do
+  -- What is called the time of training in the row of a wait is the time of its step.
+  local times = case.scalars:where { name = "step_time", run = run_name }:where("value > 0")
+  if times:count() == 0 then
+    times = case.scalars:where { run = run_name }:where("value > 0 and match(raw_name, 'train_time|*/train_time')")
+  end
+  for _, own in times:group("raw_name") do
     local beside = placed:join(own:select("step", "place"), "step"):where("place == place_right")
     if beside:count() >= 0.5 * wait:distinct("step"):count() then return wait, own end
   end

@@ -140,6 +140,36 @@ return {
       return both:count(), first, last, sum, total
     end
 
+    --- Whether training losses and accuracies add up to nearly that in each part of the run, while both move by as
+    --- much, and the loss ends well above what so many right answers allow: first and last part's accuracy, the last
+    --- part's loss, and the sum. Few classes tell little by the slope alone, and much by all of this.
+    local function adds_up_in_parts(run_name, loss)
+      if not classes or classes.number < 3 then return nil end
+      local hits = runs.series(case, "accuracy", run_name):where("finite(value)"):distinct("step")
+      local both = loss:distinct("step"):select("step", "value"):join(hits:select("step", "value"), { "step" })
+        :sort("step")
+      local rows = both:count()
+      if rows < 3 then return nil end
+      local unit  = hits:max("value") > 1.5 and 100 or 1
+      local parts = rows >= 12 and 4 or rows
+      local sum   = math.log(math.exp(1) + classes.number - 1)
+      local low, high, first, last
+      for part = 1, math.min(parts, 12) do
+        local from = (part - 1) * rows // parts
+        local some = both:slice(from, part * rows // parts - from)
+        local now  = { loss = some:mean("value"), share = some:mean("value_right") / unit }
+        if math.abs(now.loss + now.share - sum) > 0.025 * sum then return nil end
+        first, last = first or now, now
+        if not low or now.share < low.share then low = now end
+        if not high or now.share > high.share then high = now end
+      end
+      local slope = (low.loss - high.loss) / (high.share - low.share)
+      if high.share - low.share < 0.05 or slope < 0.6 or slope > 1.4 or last.share > 0.99 then return nil end
+      local share    = last.share
+      local possible = -share * math.log(share) - (1 - share) * math.log((1 - share) / (classes.number - 1))
+      return last.loss >= 1.25 * possible and first.share or nil, share, last.loss, sum
+    end
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local evaluations, from, to, sum, total = adds_up_throughout(run_name)
@@ -155,7 +185,24 @@ return {
           evidence = { val:first(), val:last(), classes },
         }
       end
+      -- Smoothed labels have a floor of their own.
+      local smoothed = settings.smoothing(case)
+        or case.config:where("match(key, '*label_smoothing*|*mixup*|*cutmix*') and number > 0"):first()
+      local began, ended, level_then, both
+      if not evaluations and not smoothed then began, ended, level_then, both = adds_up_in_parts(run_name, loss) end
+      if began then
+        report {
+          symptom  = "loss-above-double-softmax-floor",
+          score    = 0.95,
+          at       = { step = loss:first().step },
+          message  = ("from an accuracy of %.3g to %.3g it and the loss add up to about the same, %.4g at the end: of "
+            .. "two softmaxes over %d that are sure of each answer they add up to %.4g"):format(began, ended,
+            ended + level_then, math.floor(classes.number), both),
+          evidence = { loss:first(), loss:last(), classes },
+        }
+      end
       local rows = loss:count()
+      if began and rows < opt.min_rows then judged = true end
       if rows >= opt.min_rows then
         judged = true
         local fifth = rows // 5
@@ -203,7 +250,7 @@ return {
         -- while the probabilities were even and grew several times when they parted.
         local floor = classes and classes.number > 2 and math.log(math.exp(1) + classes.number - 1) - 1
         local late  = loss:slice(rows - 2 * fifth, fifth):median("value")
-        if not evaluations and floor and finish >= 0.99 * floor and finish <= 0.97 * chance
+        if not evaluations and not began and floor and finish >= 0.99 * floor and finish <= 0.97 * chance
           and math.abs(late - finish) <= 0.05 * start
           and loss:quantile("value", 0.02) >= 0.985 * floor - 2 * noise
           and math.abs(start - chance) <= 0.1 * chance then
@@ -228,9 +275,6 @@ return {
           if not over and not wide then
             skip("the validation loss, or 20 gradient norms", "loss-above-double-softmax-floor")
           end
-          -- Smoothed labels have a floor of their own.
-          local smoothed = settings.smoothing(case)
-            or case.config:where("match(key, '*label_smoothing*|*mixup*|*cutmix*') and number > 0"):first()
           local level, share, sum
           if not smoothed then level, share, sum = adds_up(run_name, loss) end
           if level then

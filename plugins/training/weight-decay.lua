@@ -61,6 +61,7 @@ return {
     fitted   = { default = 0.05, doc = "Last over first loss below which nothing was lost to decay" },
     own      = { default = 0.5,  doc = "Decoupled decay below which what it takes is the rate's doing" },
     a_step   = { default = 4e-3, doc = "Part of a weight that decay takes a step, below which gradients balance it" },
+    enormous = { default = 1.0,  doc = "Decay that is too large, added to a gradient or taken from weights" },
     left     = { default = 0.05, doc = "Update less decay over the weights, of a rate that is too high at any decay" },
   },
 
@@ -125,14 +126,17 @@ return {
       end
       -- What goes by the name of Adam may take decay from the weights all the same. Where it is added, and larger than
       -- the gradient, the sum points inwards, and weights shrink until the two are about as large.
-      if said == nil and usual >= 1 and not (sizes:count() > 0 and sizes:last().size < 0.7 * sizes:max("size")) then
+      local rates = runs.series(case, "lr")
+      local steps = parts:last().step - parts:first().step
+      local taken = rates:count() > 0 and rates:mean("value") * wd.number * steps or 0
+      local gone  = sizes:count() > 0 and math.log(sizes:max("size") / sizes:last().size) or 0
+      -- Or the weights hold where decay that is taken from them would have taken far more: then it is added.
+      local held  = wd.number >= opt.enormous and taken >= 0.2 and sizes:count() > 0 and gone < 0.5 * taken
+      if said == nil and usual >= 1 and not held and gone < math.log(1 / 0.7) then
         return skip(("decay that is known to be added to the gradient: %s may take it from the weights, and these do "
           .. "not shrink"):format(kind), "decay-large-part-of-update")
       end
       -- Where hardly anything moves, decay is as much of it as is left, and takes nothing.
-      local rates = runs.series(case, "lr")
-      local steps = parts:last().step - parts:first().step
-      local taken = rates:count() > 0 and rates:mean("value") * wd.number * steps or 0
       if apart and taken < 0.2 then return end
       local median = wd.number * parts:median("part")
       if apart and wd.number < opt.own then
