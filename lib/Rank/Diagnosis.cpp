@@ -152,10 +152,9 @@ recordedAlone(const Model &M, const Beliefs &B, const Likeness &Runs,
     if (Known != B.Causes.end() && M.isShown(M.N.Causes[C]))
       continue;
     // What no symptom speaks for is to the network as unlikely as can be.
-    double Final = Runs.probability(
+    const double Final = Runs.probability(
         C, Known != B.Causes.end() ? Known->Probability : 0);
-    // What it always shows was looked for: such leads were seldom right.
-    if (Final >= LedFrom || !M.lacksTypical(M.N.Causes[C]))
+    if (Final >= LeadFrom || !Runs.isRefuted(C))
       Likely.push_back({Final, C});
   }
   llvm::stable_sort(Likely, [](const auto &X, const auto &Y) {

@@ -224,11 +224,10 @@ inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
                         CountedFrom = 0.01;
 
 /// Probability from which what only recorded runs speak for is a hypothesis,
-/// and from which it is a lead; so many leads at most.
+/// and from which it is a lead. So many leads there are however unlikely, and
+/// so many at most.
 inline constexpr double LedFrom = 0.3, LeadFrom = 0.02;
-/// So many causes are told of however unlikely.
-inline constexpr unsigned FewLeads = 3;
-inline constexpr unsigned MostLeads = 5;
+inline constexpr unsigned FewLeads = 3, MostLeads = 5;
 
 /// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that
 /// any detector declares. Entries without a class take no part. A cause that

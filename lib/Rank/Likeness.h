@@ -70,10 +70,12 @@ public:
   /// rules out, though no symptom need speak for them.
   std::vector<unsigned> causes() const;
 
+  /// Whether something is there that runs of \p Cause never show.
+  bool isRefuted(unsigned Cause) const;
+
 private:
   bool isNews(unsigned Cause) const;
   bool isProved(unsigned Cause) const;
-  bool isRefuted(unsigned Cause) const;
   bool isTypical(const Link &L) const;
   bool isSure(unsigned Symptom) const;
   bool isWordOfNetwork(unsigned Cause, double Network) const;

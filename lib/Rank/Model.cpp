@@ -63,22 +63,6 @@ bool Model::isShown(const CauseNode &Cause) const {
   });
 }
 
-bool Model::lacksTypical(const CauseNode &Cause) const {
-  bool Any = false;
-  for (const Entry *E : ByClass.at(Cause.Class)) {
-    if (E->Signals.empty())
-      continue; // a team's own entry
-    Any = true;
-    if (llvm::none_of(E->Signals, [&](const Signal &S) {
-          std::optional<unsigned> Node = symptom(S.Symptom);
-          return S.How <= Frequency::Always && !isPossession(S.Symptom) &&
-                 Node && Seen[*Node].State == Presence::Absent;
-        }))
-      return false;
-  }
-  return Any;
-}
-
 const LogEvidence *Model::quoted(StringRef Class) const {
   auto It = llvm::find_if(
       Logs, [&](const LogEvidence &L) { return L.Quoted->Class == Class; });

@@ -53,10 +53,6 @@ public:
   /// of its entries always shows is there.
   bool isShown(const CauseNode &Cause) const;
 
-  /// Whether each of its entries names a symptom `always` that was looked for
-  /// and is not there: no variant of \p Cause shows as it does elsewhere.
-  bool lacksTypical(const CauseNode &Cause) const;
-
   /// How well \p E fits on its own, in nats: what was seen of its signals, by
   /// their words, and a line that quotes it. Tells variants of one class apart.
   double fitOf(const Entry &E) const;
