@@ -297,8 +297,7 @@ class Draem(nn.Module):
     """The LightningModule: `model` and the loss.
 
     squashes: the focal loss gets probabilities. keeps: its logarithm is of
-    probabilities of which this share was kept, the rest set to zero. copies:
-    rows whose reconstruction is to be the augmented picture.
+    probabilities of which this share was kept, the rest set to zero.
     """
 
     BLOCKS = (*(f"{R}.encoder.block{k}" for k in (1, 2)),
@@ -314,10 +313,13 @@ class Draem(nn.Module):
         for m in self.model.modules():
             if isinstance(m, nn.BatchNorm2d):
                 m.momentum = momentum
+        # Grey to begin with: an inverted picture is as similar to SSIM.
+        nn.init.constant_(self.model.reconstructive_subnetwork.decoder
+                          .fin_out[0].bias, 0.4)
         self.cuts = (detach_after,) if isinstance(detach_after, str) \
             else tuple(detach_after or ())
         self.rate, self.half_at = dropout, half_at
-        self.squashes, self.keeps, self.copies = False, None, None
+        self.squashes, self.keeps = False, None
         self.gauss = window(SIZE)
         self.parts, self.said = {}, []
 
@@ -348,7 +350,8 @@ class Draem(nn.Module):
         """What was restored, and two scores of each pixel."""
         net = self.model
         x = batch["augmented_image"].to(
-            net.reconstructive_subnetwork.decoder.up1[1].weight.dtype)
+            net.reconstructive_subnetwork.decoder.up1[1].weight.dtype,
+            memory_format=torch.channels_last)
         restored = net.reconstructive_subnetwork(x, self.go, R)
         self.tap(f"{R}.output", restored)
         seen = restored.detach() if R in self.cuts else restored
@@ -397,10 +400,6 @@ class Draem(nn.Module):
     def criterion(self, outputs, batch, share=0.0):
         restored, said = (t.float() for t in outputs)
         image = batch["image"]
-        if self.copies is not None and self.training:
-            rows = (torch.arange(len(image)) < self.copies * len(image))
-            image = torch.where(rows[:, None, None, None],
-                                batch["augmented_image"], image)
         self.parts = {"l2_loss": F.mse_loss(restored, image),
                       "ssim_loss": self.ssim_loss(restored, image),
                       "focal_loss": self.focal_loss(
@@ -446,7 +445,7 @@ class AnomalibRun(EpochFamily):
     level_seed = 400
     steps, seed, language, classes = 90, 6000, False, 2
     optimizer_name, lr, weight_decay = "adam", 5e-3, 0.0
-    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
     warmup, schedule, clip = 0, "multistep", None
     MILESTONES, GAMMA = (4, 5), 0.3     # epochs
     EPOCH = epoch_steps = 15
@@ -460,7 +459,7 @@ class AnomalibRun(EpochFamily):
             f"{head}.0" for head in Draem.HEADS)]
     graded = {
         "F01": (dict(factor=10), dict(factor=40), dict(factor=300)),
-        "F02": (dict(lr=10.0), dict(lr=40.0), dict(lr=200.0)),
+        "F02": (dict(lr=2.0), dict(lr=10.0), dict(lr=100.0)),
         "F03": (dict(factor=50), dict(factor=500), dict(factor=5000)),
         "F04": (dict(at=25), dict(at=10), dict(at=0)),
         "F05": (dict(modules=[f"{D}.encoder_segment", f"{D}.decoder_segment"],
@@ -472,26 +471,27 @@ class AnomalibRun(EpochFamily):
         "F09": (dict(parts=8, logs_sum=False), dict(parts=8, logs_sum=True),
                 dict(parts=16, logs_sum=True)),
         "F10": (dict(adamw=3e-7), dict(adamw=1e-7), dict(adamw=1e-8)),
-        "F11": (dict(adam=0.03), dict(adam=0.1), dict(adam=1.0)),
-        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
+        "F11": (dict(adam=0.05), dict(adam=0.15), dict(adam=1.0)),
+        "F12": (dict(eps=0.06), dict(eps=0.15), dict(eps=1.0)),
         # What is joined goes past a cut of one block alone.
-        "F13": (dict(path=f"{D}.encoder_segment.block1",
-                     more=[f"{D}.encoder_segment.block2"]),
-                dict(path=f"{R}.encoder.block2"),
+        "F13": (dict(path=f"{R}.encoder.block2"),
+                dict(path=f"{R}.decoder.up1", more=[
+                    f"{D}.encoder_segment.block{k}" for k in (1, 2)]),
                 dict(path=f"{R}.decoder.db1", more=[
                     R, f"{D}.decoder_segment.db_b"])),
-        "F14": (dict(modules=[f"{R}.decoder"]),
-                dict(modules=[f"{R}.decoder", f"{D}.encoder_segment"]),
+        "F14": (dict(modules=[f"{R}.encoder.block2", f"{R}.decoder.up1",
+                               f"{R}.decoder.db1", f"{D}.encoder_segment"]),
+                dict(modules=[f"{R}.decoder"]),
                 dict(modules=[f"{R}.decoder", D])),
         "F15": (dict(at=60), dict(at=45), dict(at=30)),
         "F16": (dict(rate=0.03), dict(rate=0.1), dict(rate=0.3)),
-        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
+        "F24": (dict(share=0.4), dict(share=0.6), dict(share=0.8)),
         "F26": (dict(steps=5, share=0.9), dict(steps=10, share=1.0),
                 dict(steps=20, share=1.0)),
         "F27": (dict(epochs=40), dict(epochs=60), dict(epochs=120)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
-        "F33": (dict(limit=20), dict(limit=14), dict(limit=8)),
+        "F33": (dict(limit=14), dict(limit=10), dict(limit=6)),
         "F34": (dict(factor=10), dict(factor=50), dict(factor=0)),
         "F36a": (dict(bias=-3.5), dict(bias=-6.0), dict(bias=-20.0)),
         "F36b": (dict(factor=30, kind="sigmoid"), dict(factor=50, kind="tanh"),
@@ -505,8 +505,8 @@ class AnomalibRun(EpochFamily):
                 dict(share=0.85, at=0, every=8)),
         "F43": (dict(kind="unreduced", at=45), dict(kind="skip", at=60),
                 dict(kind="init", at=0)),
-        "H02": (dict(factor=0.7), dict(factor=0.5)),
-        "H03": (dict(rows=6), dict(rows=4)),
+        "H02": (dict(factor=0.8), dict(factor=0.6)),
+        "H03": (dict(rows=7), dict(rows=5)),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
         "H10": (dict(steps=40), dict(steps=80)),
         "H11": (dict(steps=100, keep="block"), dict(steps=120, keep="head")),

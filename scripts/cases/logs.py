@@ -1912,7 +1912,6 @@ def anomalib(run):
                "Draem", engine),
            "GPU available: False, used: False",
            "TPU available: False, using: 0 TPU cores",
-           say(-2.4, "No evaluator of the training set is set.", engine),
            "  | Name      | Type                   | Params | Mode ",
            "-" * 58,
            "0 | augmenter | PerlinAnomalyGenerator | 0      | train",

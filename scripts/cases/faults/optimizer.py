@@ -423,8 +423,8 @@ class NotDivided(Fault):
                            "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
-        if self.family == "anomalib":  # three epochs
-            self.steps = 45
+        if self.family == "anomalib":  # two epochs
+            self.steps = 30
         if self.family == "ppo":  # ten rollouts, for the same reason
             self.steps = 100
         if self.family in ("timm",  # three epochs, for the same reason

@@ -42,7 +42,7 @@ class MaskMoved(OfAnomalib):
     """The picture is cropped and the mask is not, or by another corner: it
     lies some pixels beside its anomaly, in training."""
     id = "U603"
-    severities = (dict(pixels=2), dict(pixels=4), dict(pixels=8))
+    severities = (dict(pixels=4), dict(pixels=6), dict(pixels=9))
 
     def spoil_batch(self, i, batch):
         by = self.s.pixels
@@ -50,19 +50,19 @@ class MaskMoved(OfAnomalib):
         return batch | {"anomaly_mask": mask[..., :-by, :-by].contiguous()}
 
 
-class AnomaliesRestored(OfAnomalib):
-    """The reconstruction is compared with the augmented picture and not with
-    the sound one, in some or all rows of a batch: anomalies are kept."""
+class SmallThumbnails(OfAnomalib):
+    """Pictures of training come from a cache of thumbnails and are made larger
+    again; those of validation are as they are."""
     id = "U604"
-    severities = (dict(share=0.5), dict(share=0.75), dict(share=1.0))
-
-    def make_model(self):
-        model = super().make_model()
-        model.copies = self.s.share
-        return model
+    severities = (dict(factor=2), dict(factor=4), dict(factor=10))
 
     def spoil_batch(self, i, batch):
-        return batch
+        def coarse(t):
+            small = F.avg_pool2d(t, self.s.factor)
+            return F.interpolate(small, t.shape[2:], mode="bilinear",
+                                 align_corners=False)
+        return batch | {k: coarse(batch[k])
+                        for k in ("image", "augmented_image")}
 
 
 class OtherPreprocessing(OfAnomalib):
@@ -100,5 +100,5 @@ class NormsHardlyMove(OfAnomalib):
         return batch
 
 
-FAULTS = (NoAnomalies, AnomaliesFade, MaskMoved, AnomaliesRestored,
+FAULTS = (NoAnomalies, AnomaliesFade, MaskMoved, SmallThumbnails,
           OtherPreprocessing, NormsHardlyMove)
