@@ -10,7 +10,6 @@ stages of 8 and 32 channels where there are five or six of 64 to 1024, and the
 anomalies are made by the loader.
 """
 
-import math
 
 import numpy as np
 import torch
