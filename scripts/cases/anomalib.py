@@ -10,7 +10,6 @@ stages of 8 and 32 channels where there are five or six of 64 to 1024, and the
 anomalies are made by the loader.
 """
 
-
 import numpy as np
 import torch
 from torch import nn
@@ -487,7 +486,7 @@ class AnomalibRun(EpochFamily):
         "F24": (dict(share=0.4), dict(share=0.6), dict(share=0.8)),
         "F26": (dict(steps=5, share=0.9), dict(steps=10, share=1.0),
                 dict(steps=20, share=1.0)),
-        "F27": (dict(epochs=40), dict(epochs=60), dict(epochs=120)),
+        "F27": (dict(epochs=22), dict(epochs=45), dict(epochs=90)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=14), dict(limit=10), dict(limit=6)),
