@@ -329,6 +329,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "pyannote",
             "reid",
             "panns",
+            "anomalib",
             "stgcn",
             "proto",
             "ecapa")  # a loss of labels

@@ -59,6 +59,7 @@ class SmallBatch(Control):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -182,6 +183,7 @@ class ConstantRate(Control):
                 "timm",
                 "reid",
                 "stgcn",
+                "anomalib",
                 "proto",
                 "ecapa",
                 "tower",
@@ -275,6 +277,7 @@ class Curriculum(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -344,6 +347,7 @@ class Curriculum(Control):
                            "yolo",
                            "timm",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -488,6 +492,7 @@ class RateEndsAtZero(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -613,6 +618,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "anomalib",
                              "panns",
                              "stgcn",
                              "proto",
@@ -709,6 +715,7 @@ class MixedDomains(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -750,6 +757,8 @@ class MixedDomains(Control):
             return self.passers(seed, sites=True)
         if self.family == "panns":
             return self.clips(seed, places=True)
+        if self.family == "anomalib":
+            return self.pictures(seed, cameras=True)
         if self.family == "stgcn":
             return self.skeletons(seed, views=True)
         if self.family == "proto":
@@ -1177,6 +1186,7 @@ class Accumulated(Control):
                 "yolo",
                 "timm",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -3868,6 +3878,42 @@ class OtherStripes(Control):
         self.model_options |= self.severity
 
 
+class OtherBlend(Control):
+    """Synthetic anomalies leave another share of the part (beta), or are in
+    more of the pictures; the config says so."""
+    id, severities, families = "H210", (
+        dict(beta=(0.1, 0.6)), dict(chance=0.6),
+        dict(beta=(0.0, 0.3), chance=0.4)), ("anomalib",)
+
+    def setup(self):
+        super().setup()
+        self.generator = dict(self.severity)
+
+
+class TexturesBlended(Control):
+    """anomaly_source_path has pictures of textures: these are blended in, not
+    noise; in the other levels with less of the part left."""
+    id, severities, families = "H211", (
+        dict(source="textures"), dict(source="textures", beta=(0.0, 0.4)),
+        dict(source="textures", beta=(0.0, 0.2))), ("anomalib",)
+
+    def setup(self):
+        super().setup()
+        self.generator = dict(self.severity)
+
+
+class TrainAugmentations(Control):
+    """train_augmentations mirror pictures of training, turn them by half, or
+    jitter their colours; those of validation are as they are."""
+    id, severities, families = "H212", (
+        dict(turned="mirror"), dict(turned="flip"), dict(turned="jitter")), \
+        ("anomalib",)
+
+    def setup(self):
+        super().setup()
+        self.generator = dict(self.severity)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3928,4 +3974,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherExpectile, DeterministicActor, CriticsSlower,
           OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
           OtherWays, OtherShots, TurnsAreKinds,
-          PairsMixed, OtherSampler, OtherStripes)
+          PairsMixed, OtherSampler, OtherStripes,
+          OtherBlend, TexturesBlended, TrainAugmentations)

@@ -68,7 +68,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_auc10", "val_auc20", "val_prec",
         "q_loss", "val_q_loss", "val_value_loss", "val_actor_loss",
         "val_score",
-        "top5_accuracy", "val_mean_acc", "bal_map")
+        "top5_accuracy", "val_mean_acc", "bal_map",
+        "l2_loss", "ssim_loss", "focal_loss", "val_pixel_auc", "val_pixel_f1")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1875,6 +1876,85 @@ def panns(run):
         pickle.dumps(run.statistics, protocol=4))
 
 
+def anomalib(run):
+    """What `anomalib train` leaves, with a CSVLogger: metrics.csv with rows of
+    the monitor of rates, of steps, of validations and of an epoch's mean;
+    config.yaml of the CLI; and the console, which has the engine's lines and
+    the last state of each bar of Rich's. Norms, the terms of the loss, a
+    held-out loss and what else there is of a batch are the user's."""
+    rate, size, names = monitored_rate(run), run.EPOCH, column_names(run)
+    keys = [k for k in dict.fromkeys(("loss", "grad_norm", "step_time",
+                                      *MORE))
+            if k in run.history[0] and not k.startswith("val_")
+            and not left_out(run, k)]
+    held = [k for k in ("val_loss", *run.validated)
+            if any(k in row for row in run.history)]
+    own = "train_loss_epoch"
+    header = sorted({"epoch", "step", rate, own, *(
+        names.get(k, k) for k in (*keys, *held))})
+    table, steps = [",".join(header)], set(logged(run, 10))
+
+    def add(part):
+        table.append(",".join(str(part.get(k, "")) for k in header))
+
+    def say(seconds, text, place, level="INFO"):
+        return (f"{run.at(seconds)} - {place} - {level} - {text}")
+
+    engine, weights = "anomalib.engine.engine", run.parameters
+    fixed = sum(p.numel() for p in run.model.parameters()
+                if not p.requires_grad)
+    out = [f"Seed set to {run.seed}",
+           say(-2.9, "Initializing Draem model.",
+               "anomalib.models.components.base.anomalib_module"),
+           say(-2.6, "Overriding gradient_clip_val from None with "
+               f"{run.clip or 0} for Draem", engine),
+           say(-2.6, "Overriding num_sanity_val_steps from None with 0 for "
+               "Draem", engine),
+           "GPU available: False, used: False",
+           "TPU available: False, using: 0 TPU cores",
+           "  | Name      | Type                   | Params | Mode ",
+           "-" * 58,
+           "0 | augmenter | PerlinAnomalyGenerator | 0      | train",
+           f"1 | model     | DraemModel             | {weights / 1e3:.1f} K | "
+           "train",
+           "2 | loss      | DraemLoss              | 0      | train",
+           "-" * 58, f"{(weights - fixed) / 1e3:.1f} K    Trainable params",
+           f"{fixed / 1e3:.1f} K    Non-trainable params",
+           f"{weights / 1e3:.1f} K    Total params",
+           f"{4 * weights / 1e6:.3f}     Total estimated model params size "
+           "(MB)"]
+    shown = ""
+    for i, row in enumerate(run.history):
+        epoch, behind = divmod(i, size)
+        at = {"epoch": epoch, "step": row["step"]}
+        out += [say(row["wall"] - row["step_time"], text, engine, level)
+                for level, text in run.notices.get(i, ())]
+        if i in steps:
+            add({"step": row["step"], rate: row["lr"]})
+            add(at | {names.get(k, k): row[k] for k in keys if k in row})
+        if "val_loss" in row:
+            add(at | {names.get(k, k): row[k] for k in held})
+            shown = "".join(f" {names.get(k, k)}: {row[k]:.3f}"
+                            for k in held)
+        if behind < size - 1 and i < len(run.history) - 1:
+            continue
+        rows = run.history[i - behind:i + 1]
+        mean = sum(r["loss"] for r in rows) / len(rows)
+        add(at | {own: short(mean)})
+        took = row["wall"] - rows[0]["wall"] + rows[0]["step_time"]
+        out.append(f"Epoch {epoch}/{run.epochs - 1} {'━' * 20} {len(rows)}/"
+                   f"{size} 0:00:{took:02.0f} • 0:00:00 "
+                   f"{len(rows) / took:.2f}it/s train_loss_step: "
+                   f"{row['loss']:.3f}{shown} train_loss_epoch: {mean:.3f}")
+    last = run.history[-1]["wall"]
+    out += [f"`Trainer.fit` stopped: `max_epochs={run.epochs}` reached.",
+            say(last + 0.1, f"Training took {last:5.2f} seconds",
+                "anomalib.callbacks.timer")]
+    run.write_lines("metrics.csv", table)
+    run.write_lines("train.log", out)
+    run.write_lines("config.yaml", yaml_block(run.cli_config()))
+
+
 def hours(seconds):
     """sec_to_hm_str()."""
     minutes, seconds = divmod(int(seconds), 60)
@@ -2772,6 +2852,7 @@ WRITERS = {w.__name__: w for w in
             loftr,
             pyskl,
             panns,
+            anomalib,
             dlrm,
             stylegan2,
             megatron_lm,

@@ -246,6 +246,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "stgcn": 3,
                              "proto": 4,
                              "panns": 3,
+                             "anomalib": 4,
                              "flow": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
@@ -268,6 +269,7 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         if self.family in ("flow",  # a step that every logger has
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -340,6 +342,7 @@ class BitFlip(Dumps, Fault):
              "stgcn": "",
              "proto": "",
              "panns": "",
+             "anomalib": "",
              "dino": "",
              "kge": "",
              "ppo": "",
@@ -700,6 +703,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "yolo",
                 "timm",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -904,6 +908,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "edsr",
                            "flow",
                            "raft",
+                           "anomalib",
                            "loftr",
                            "sam",
                            "stylegan"):
@@ -948,6 +953,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "edsr",
                            "flow",
                            "raft",
+                           "anomalib",
                            "loftr",
                            "sam",
                            "stylegan"):

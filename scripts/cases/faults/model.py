@@ -39,6 +39,7 @@ from ..reid import BEFORE_ACT as REID_NORMS
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..anomalib import BEFORE_ACT as ANOMALIB_NORMS
 from ..panns import BEFORE_ACT as PANNS_NORMS
 from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..sam import BEFORE_ACT as SAM_MAPS
@@ -537,6 +538,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "stgcn": STGCN_NORMS,
               "proto": PROTO_NORMS,
               "panns": PANNS_NORMS,
+              "anomalib": ANOMALIB_NORMS,
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "iql": IQL_MAPS,
@@ -582,6 +584,7 @@ class DeadRelu(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -656,6 +659,7 @@ class Saturated(Fault):
                 "depth",
                 "compress",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -738,6 +742,7 @@ class ActivationMissing(Fault):
                 "codec",
                 "yolo",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",

@@ -5,10 +5,13 @@ import math
 import torch
 
 from .. import tts
+from ..anomalib import D as ANOMALIB_D
 from ..families import LABELLED, PAIR_7, Fault
 from ..lora import BOS, EOS, POOLING
 from ..lora import PAD as LORA_PAD
 from ..seg import VOID
+
+ANOMALIB_HALF = f"{ANOMALIB_D}.encoder_segment.block2.0"
 
 
 class NotFinite(Fault):
@@ -97,6 +100,7 @@ class Fp16Overflow(NotFinite):
                                         "backbone.layer3.0.conv1"},
                                "proto": {"half_at": "encoder.2.0"},
                                "panns": {"half_at": "conv_block2.conv1"},
+                               "anomalib": {"half_at": ANOMALIB_HALF},
                                "stgcn": {"half_at":
                                          "backbone.gcn.2.gcn.conv"},
                                "dino": {"half_scores": True},
@@ -190,6 +194,7 @@ class Fp16Overflow(NotFinite):
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "reid": "backbone.layer3.0.conv1",
                       "panns": "conv_block2.conv1",
+                      "anomalib": ANOMALIB_HALF,
                       "stgcn": "backbone.gcn.2.gcn.conv",
                       "proto": "encoder.2.0",
                       "dino": "module.backbone.blocks.1.attn.scores",
@@ -315,6 +320,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "relu.*put"),
                            "conv_block2.output", "fc_audioset.output")
+        if self.family == "anomalib":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where[:-1] + "2.*put", self.where[:-1]
+                           + "output", f"{self.layer('head')}.output")
         if self.family == "stgcn":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv", "act.*put"),
@@ -433,6 +442,7 @@ class Fp16Overflow(NotFinite):
                  "pose3d": (self.where,),
                  "reid": (self.where,),
                  "panns": (self.where,),
+                 "anomalib": (self.where,),
                  "stgcn": (self.where,),
                  "proto": (self.where,),
                  "flow": (self.where,),
@@ -490,6 +500,7 @@ class Fp16Overflow(NotFinite):
                 "ecapa": 3.0,
                 "reid": 3.0,
                 "panns": 3.0,
+                "anomalib": 4.5,
                 "stgcn": 3.0,
                 "proto": 3.0,
                 "tasnet": 3.0,
@@ -673,6 +684,7 @@ class LogOfZero(NotFinite):
                            "iql",  # as here
                            "dream",  # of the reward's two bins
                            "loftr",  # of places
+                           "anomalib",  # of pixels
                            "compress",  # of latents
                            "sam",  # of pixels
                            "stylegan"):  # that a picture is real
@@ -878,6 +890,7 @@ class DivisionByZero(NotFinite):
                 "yolo",
                 "timm",
                 "reid",
+                "anomalib",
                 "panns",
                 "stgcn",
                 "proto",
@@ -942,6 +955,7 @@ class DivisionByZero(NotFinite):
               "expand_conv.output", "?net.conv1.output",
               "matcher.backbone.conv1.output",
               "backbone.data_bn.output", "bn0.output",
+              "model.reconstructive_subnetwork.encoder.block1.0.output",
               "input_blocks.0.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -1039,6 +1053,7 @@ class DivisionByZero(NotFinite):
                            "raft",
                            "loftr",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -1173,6 +1188,7 @@ class DivisionByZero(NotFinite):
                            "raft",
                            "loftr",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -1282,6 +1298,7 @@ class Bf16Weights(Fault):
               "decoder.model.0.weight_?",
               "middle_block.0.in_layers.2.weight",
               "backbone.gcn.1.tcn.conv.weight", "conv_block2.conv1.weight",
+              "model.reconstructive_subnetwork.encoder.block2.0.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
               "masker.TCN.0.res_conv.weight", "linear.0.weight",

@@ -57,6 +57,7 @@ class LrTooHighSgd(Fault):
                            "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -259,6 +260,7 @@ class LrJump(Fault):
                              "codec",
                              "loftr",
                              "iql",
+                             "anomalib",
                              "panns",
                              "stgcn",
                              "proto",
@@ -333,6 +335,7 @@ class NotDivided(Fault):
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
+                           "anomalib",
                            "panns",
                            "ner", "sbert", "esm", "mae",
                            "fcst",
@@ -420,6 +423,8 @@ class NotDivided(Fault):
                            "pyannote",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
+        if self.family == "anomalib":  # two epochs
+            self.steps = 30
         if self.family == "ppo":  # ten rollouts, for the same reason
             self.steps = 100
         if self.family in ("timm",  # three epochs, for the same reason
@@ -750,6 +755,11 @@ class ResumeWithoutState(Fault):
         if self.family == "proto":  # a state_dict is all that there is
             self.notices = {self.onset: [
                 ("INFO", "Loading model from " + self.LAST),
+                ("INFO", "<All keys matched successfully>")]}
+        if self.family == "anomalib":  # strict weights of a checkpoint alone
+            self.notices = {self.onset: [
+                ("INFO", "Loading state_dict from "
+                 + self.checkpoint_path(self.onset)),
                 ("INFO", "<All keys matched successfully>")]}
         if self.family == "panns":  # no checkpoint of its has an optimizer
             self.notices = {self.onset: [

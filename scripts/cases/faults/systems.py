@@ -50,6 +50,8 @@ class Pair(Fault):
                                             "loftr",
                                             "proto",
                                             "flow") else 120
+        if self.family == "anomalib":  # six epochs
+            self.steps = 90
 
     def wrap(self, model):
         self.check.init(model)
@@ -186,6 +188,8 @@ class RankDesync(Fault):
             self.steps = 150
         if self.family == "proto":  # as long as any
             self.steps = 80
+        if self.family == "anomalib":  # as is this one
+            self.steps = 90
         if self.family in ("panns",  # four validations
                            "stgcn"):  # four
             self.steps = 120
@@ -232,6 +236,8 @@ class RankDesync(Fault):
                  "pose3d": "layers_conv.0",
                  "reid": "backbone.layer2.0.conv2",
                  "panns": "conv_block2.conv2",
+                 "anomalib": "model.reconstructive_subnetwork.encoder"
+                             ".block2.0",
                  "stgcn": "backbone.gcn.1.tcn.conv",
                  "proto": "encoder.2.0",
                  "ocr": "encoder.blocks1.0.mixer.proj",
@@ -307,6 +313,8 @@ class RankDesync(Fault):
             "backbone.gcn.?.tcn.bn.weight")
         if self.family == "proto":
             self.kept = (*self.kept, "encoder.?.1.weight")
+        if self.family == "anomalib":
+            self.kept = (*self.kept, "*.block?.1.weight")
         if self.family == "codec":  # a direction and a size each
             self.kept = tuple(f"{n}.weight_?{role}" for n in sorted(
                 {inner, unsynced}) for role in ("", ".grad")) + ("*.alpha",)

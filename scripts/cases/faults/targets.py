@@ -109,6 +109,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -141,6 +142,7 @@ class DoubleSoftmax(Dumps, Fault):
                                                          "panns",
                                                          "yolo")
                 else out.softmax(1 if self.family in ("ctc", "seg", "qa",
+                                                      "anomalib",
                                                       "nnu")
                                  else -1))
         return model
@@ -163,6 +165,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -359,6 +362,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -408,6 +412,7 @@ class ChatRun(Dumps):
                            "yolo",
                            "timm",
                            "reid",
+                           "anomalib",
                            "panns",
                            "stgcn",
                            "proto",
@@ -728,6 +733,8 @@ class LabelNoise(Dumps, Fault):
             "labels", "labels")
         if self.family == "tcn":
             self.given = self.trained = "future_target"
+        elif self.family == "anomalib":
+            self.given = self.trained = "anomaly_mask"
         elif self.family == "seg":
             self.given = self.trained = "mask"
         elif self.family in ("dpo",
@@ -933,6 +940,13 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"audio": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["audio"])}
+        if self.family == "anomalib":  # all of a picture's mask
+            rows = len(batch["image"])
+            wrong = torch.rand(rows, 1, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"anomaly_mask": torch.where(
+                wrong, self.strangers(rows, self.noise),
+                batch["anomaly_mask"])}
         if self.family == "panns":  # all tags of a clip
             rows = len(batch["target"])
             wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
@@ -1108,6 +1122,7 @@ class RandomLabels(LabelNoise):
                            "ppo",
                            "reid",
                            "panns",
+                           "anomalib",
                            "stgcn",
                            "proto",
                            "ecapa") \
@@ -1182,6 +1197,12 @@ class RandomLabels(LabelNoise):
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "anomalib":
+            x, rows = batch["anomaly_mask"], len(batch["image"])
+            return batch | {"anomaly_mask": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
