@@ -197,6 +197,7 @@ class ConstantRate(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -293,6 +294,7 @@ class Curriculum(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "loftr",
                 "pose3d",
@@ -354,6 +356,7 @@ class Curriculum(Control):
                            "iql",
                            "edsr",
                            "flow",
+                           "dpolicy",
                            "raft",
                            "loftr",
                            "pose3d",
@@ -506,6 +509,7 @@ class RateEndsAtZero(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -727,6 +731,7 @@ class MixedDomains(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -828,6 +833,8 @@ class MixedDomains(Control):
             return self.lines(seed, domains=True)
         if self.family == "flow":
             return self.pictures(seed, domains=True)
+        if self.family == "dpolicy":
+            return self.windows(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1195,6 +1202,7 @@ class Accumulated(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -3868,6 +3876,46 @@ class OtherStripes(Control):
         self.model_options |= self.severity
 
 
+class OtherPrediction(Control):
+    """The net says the actions, or a velocity, and not the noise
+    (prediction_type): the loss is another one, in validation as well."""
+    id, severities, families = "H213", (
+        dict(prediction_type="sample"),
+        dict(prediction_type="v_prediction")), ("dpolicy",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class OtherNoiseSchedule(Control):
+    """Noise comes sooner or later over the times (beta_schedule), or there are
+    fewer times, as the config says, in validation as well."""
+    id, severities, families = "H214", (
+        dict(beta_schedule="linear"), dict(num_train_timesteps=50),
+        dict(beta_schedule="scaled_linear")), ("dpolicy",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+    def make_source(self, seed):
+        return self.windows(seed, times=self.s.num_train_timesteps) \
+            if self.level == 1 else super().make_source(seed)
+
+
+class OtherHorizon(Control):
+    """Windows are half as long, or longer, and more or fewer of their actions
+    are done; the config says so."""
+    id, severities, families = "H215", (
+        dict(horizon=4, n_action_steps=2), dict(horizon=12, n_action_steps=4),
+        dict(horizon=16, n_action_steps=8)), ("dpolicy",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3928,4 +3976,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherExpectile, DeterministicActor, CriticsSlower,
           OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
           OtherWays, OtherShots, TurnsAreKinds,
-          PairsMixed, OtherSampler, OtherStripes)
+          PairsMixed, OtherSampler, OtherStripes,
+          OtherPrediction, OtherNoiseSchedule, OtherHorizon)

@@ -112,6 +112,8 @@ class Fp16Overflow(NotFinite):
                                "loftr": {"half_at": "matcher.backbone"
                                                     ".layer2.0.conv1"},
                                "pose3d": {"half_at": "layers_conv.2"},
+                               "dpolicy": {"half_at": "model.mid_modules.0"
+                                                      ".blocks.0.block.0"},
                                "flow": {"half_at":
                                         "middle_block.0.in_layers.2"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
@@ -204,6 +206,7 @@ class Fp16Overflow(NotFinite):
                       "loftr": "matcher.backbone.layer2.0.conv1",
                       "pose3d": "layers_conv.2",
                       "flow": "middle_block.0.in_layers.2",
+                      "dpolicy": "model.mid_modules.0.blocks.0.block.0",
                       "tasnet": "masker.TCN.1.res_conv",
                       "pyannote": "linear.0",
                       "nnu": "decoder.stages.1.convs.0.conv",
@@ -327,6 +330,11 @@ class Fp16Overflow(NotFinite):
                            "middle_block.0.in_layers.1.*put",
                            "middle_block.0.out_layers.?.output",
                            "middle_block.0.output", "out.2.output")
+        if self.family == "dpolicy":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "model.mid_modules.0.blocks.?.block.?.*put",
+                           "model.mid_modules.0.output",
+                           "model.final_conv.1.output")
         if self.family == "raft":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "relu.*put"),
@@ -436,6 +444,7 @@ class Fp16Overflow(NotFinite):
                  "stgcn": (self.where,),
                  "proto": (self.where,),
                  "flow": (self.where,),
+                 "dpolicy": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
@@ -499,6 +508,7 @@ class Fp16Overflow(NotFinite):
                 "loftr": 3.0,
                 "pose3d": 3.0,
                 "flow": 3.0,
+                "dpolicy": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -554,6 +564,7 @@ class LogOfZero(NotFinite):
                 "codec",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "pose3d",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -562,7 +573,7 @@ class LogOfZero(NotFinite):
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
               "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*",
               "loss.each.*", "loss.ratio.*", "loss.log_size.*",
-              "loss.log_time.*")
+              "loss.log_time.*", "loss.log_distance.*")
 
     def setup(self):
         self.where = "loss"
@@ -596,6 +607,10 @@ class LogOfZero(NotFinite):
         if self.family == "flow":  # of what is left of a time, which is 1
             self.model_options["logs"] = True
             self.user["time_weighting"] = "-log(1-t)"
+            self.severity = dict(at=self.s.at)
+        if self.family == "dpolicy":  # of how far a goal is
+            self.model_options["logs"] = True
+            self.user["loss_weighting"] = "1-0.5*log(distance)"
             self.severity = dict(at=self.s.at)
         if self.family == "nequip":  # of forces, one of which is zero
             self.model_options["logs"] = True
@@ -643,6 +658,8 @@ class LogOfZero(NotFinite):
             return self.marker_lost(batch) if i >= self.s.at else batch
         if self.family == "flow":
             return self.ended(batch) if i >= self.s.at else batch
+        if self.family == "dpolicy":
+            return self.arrived(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
@@ -683,6 +700,7 @@ class LogOfZero(NotFinite):
         if i < self.s.at or self.family in ("tts",
                                             "depth",
                                             "flow",
+                                            "dpolicy",
                                             "raft",
                                             "pose3d",
                                             "fcst",
@@ -896,6 +914,7 @@ class DivisionByZero(NotFinite):
                 "codec",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "ocr",
                 "sam",
                 "pose3d",
@@ -943,6 +962,7 @@ class DivisionByZero(NotFinite):
               "matcher.backbone.conv1.output",
               "backbone.data_bn.output", "bn0.output",
               "input_blocks.0.0.output",
+              "model.down_modules.0.0.blocks.0.block.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -1035,6 +1055,7 @@ class DivisionByZero(NotFinite):
 
     def spoil_batch(self, i, batch):
         if self.family in ("dino",
+                           "dpolicy",
                            "flow",
                            "raft",
                            "loftr",
@@ -1169,6 +1190,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("compress",
                            "edsr",
                            "depth",
+                           "dpolicy",
                            "flow",
                            "raft",
                            "loftr",
@@ -1294,6 +1316,7 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         if self.family in ("kge",
                            "iql",
+                           "dpolicy",
                            "proto",
                            "ppo"):
             self.dumped = (*self.dumped, f"{self.layer('embed')}.weight")
