@@ -61,6 +61,7 @@ class SmallBatch(Control):
                            "reid",
                            "panns",
                            "stgcn",
+                           "dpolicy",
                            "proto",
                            "ppo",
                            "codec",
@@ -3881,34 +3882,31 @@ class OtherPrediction(Control):
     (prediction_type): the loss is another one, in validation as well."""
     id, severities, families = "H213", (
         dict(prediction_type="sample"),
-        dict(prediction_type="v_prediction")), ("dpolicy",)
+        dict(prediction_type="v_prediction"),
+        dict(prediction_type="sample", num_train_timesteps=50)), ("dpolicy",)
 
     def setup(self):
         super().setup()
         self.model_options |= self.severity
 
 
-class OtherNoiseSchedule(Control):
-    """Noise comes sooner or later over the times (beta_schedule), or there are
-    fewer times, as the config says, in validation as well."""
+class OtherTimesteps(Control):
+    """Noise comes in half, a quarter or twice as many times, as the config
+    says (num_train_timesteps), in validation as well."""
     id, severities, families = "H214", (
-        dict(beta_schedule="linear"), dict(num_train_timesteps=50),
-        dict(beta_schedule="scaled_linear")), ("dpolicy",)
+        dict(num_train_timesteps=50), dict(num_train_timesteps=25),
+        dict(num_train_timesteps=200)), ("dpolicy",)
 
     def setup(self):
         super().setup()
         self.model_options |= self.severity
-
-    def make_source(self, seed):
-        return self.windows(seed, times=self.s.num_train_timesteps) \
-            if self.level == 1 else super().make_source(seed)
 
 
 class OtherHorizon(Control):
-    """Windows are half as long, or longer, and more or fewer of their actions
-    are done; the config says so."""
+    """Windows are longer, and more or fewer of their actions are done; the
+    config says so."""
     id, severities, families = "H215", (
-        dict(horizon=4, n_action_steps=2), dict(horizon=12, n_action_steps=4),
+        dict(horizon=8, n_action_steps=2), dict(horizon=12, n_action_steps=4),
         dict(horizon=16, n_action_steps=8)), ("dpolicy",)
 
     def setup(self):
@@ -3977,4 +3975,4 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
           OtherWays, OtherShots, TurnsAreKinds,
           PairsMixed, OtherSampler, OtherStripes,
-          OtherPrediction, OtherNoiseSchedule, OtherHorizon)
+          OtherPrediction, OtherTimesteps, OtherHorizon)

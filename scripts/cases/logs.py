@@ -68,7 +68,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_auc10", "val_auc20", "val_prec",
         "q_loss", "val_q_loss", "val_value_loss", "val_actor_loss",
         "val_score",
-        "top5_accuracy", "val_mean_acc", "bal_map", "val_action_mse_error")
+        "top5_accuracy", "val_mean_acc", "bal_map",
+        "val_action_mse_error")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

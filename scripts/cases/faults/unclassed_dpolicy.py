@@ -15,16 +15,16 @@ class OfDpolicy(Unclassed):
         return batch
 
 
-class WrongActionsDone(OfDpolicy):
-    """Roll-outs do the wrong part of a window: with what was done when it was
-    seen counted from its end, or from another convention, they skip some
-    actions. Losses know nothing of it."""
+class ObservationsLate(OfDpolicy):
+    """Roll-outs tell the policy what was seen some steps ago, as where a
+    buffer of observations is read at its wrong end. Losses know nothing of
+    it."""
     id = "U611"
-    severities = (dict(first=2), dict(first=3), dict(first=4))
+    severities = (dict(steps=2), dict(steps=6), dict(steps=10))
 
     def make_model(self):
         model = super().make_model()
-        model.first_done = self.s.first
+        model.late = self.s.steps
         return model
 
 
@@ -33,7 +33,7 @@ class OtherBetas(OfDpolicy):
     take out: its betas are those of another file, so that at a time there is
     less noise, or more."""
     id = "U612"
-    severities = (dict(power=2.0), dict(power=4.0), dict(power=0.2))
+    severities = (dict(power=4.0), dict(power=12.0), dict(power=0.05))
 
     def make_model(self):
         model = super().make_model()
@@ -45,7 +45,8 @@ class OtherBetas(OfDpolicy):
 class NormalizerTooWide(OfDpolicy):
     """The limits of the normalizer are far beyond what there is, as where a
     lost tracker's code was among the demonstrations: what is normalized fills
-    a part of [-1, 1], and noise drowns the actions. In validation too."""
+    a part of [-1, 1], and noise drowns the actions. In validation too, and so
+    the losses are lower: there is less to be found than noise."""
     id = "U613"
     severities = (dict(output_max=0.2), dict(output_max=0.1),
                   dict(output_max=0.03))
@@ -60,7 +61,7 @@ class LaterObservations(OfDpolicy):
     that there are when actions are asked for: validation and roll-outs have
     the first two."""
     id = "U614"
-    severities = (dict(first=2), dict(first=4), dict(first=6))
+    severities = (dict(first=3), dict(first=4), dict(first=6))
 
     def make_model(self):
         model = super().make_model()
@@ -96,5 +97,5 @@ class FewTimes(OfDpolicy):
             self.s.times, batch["timesteps"].shape, generator=self.drawn)}
 
 
-FAULTS = (WrongActionsDone, OtherBetas, NormalizerTooWide, LaterObservations,
+FAULTS = (ObservationsLate, OtherBetas, NormalizerTooWide, LaterObservations,
           AverageTooSlow, FewTimes)
