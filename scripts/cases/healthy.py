@@ -62,6 +62,7 @@ class SmallBatch(Control):
                            "anomalib",
                            "panns",
                            "stgcn",
+                           "dpolicy",
                            "proto",
                            "ppo",
                            "codec",
@@ -199,6 +200,7 @@ class ConstantRate(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -296,6 +298,7 @@ class Curriculum(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "loftr",
                 "pose3d",
@@ -358,6 +361,7 @@ class Curriculum(Control):
                            "iql",
                            "edsr",
                            "flow",
+                           "dpolicy",
                            "raft",
                            "loftr",
                            "pose3d",
@@ -511,6 +515,7 @@ class RateEndsAtZero(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -734,6 +739,7 @@ class MixedDomains(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -837,6 +843,8 @@ class MixedDomains(Control):
             return self.lines(seed, domains=True)
         if self.family == "flow":
             return self.pictures(seed, domains=True)
+        if self.family == "dpolicy":
+            return self.windows(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1205,6 +1213,7 @@ class Accumulated(Control):
                 "iql",
                 "edsr",
                 "flow",
+                "dpolicy",
                 "raft",
                 "codec",
                 "loftr",
@@ -3914,6 +3923,43 @@ class TrainAugmentations(Control):
         self.generator = dict(self.severity)
 
 
+class OtherPrediction(Control):
+    """The net says the actions, or a velocity, and not the noise
+    (prediction_type): the loss is another one, in validation as well."""
+    id, severities, families = "H213", (
+        dict(prediction_type="sample"),
+        dict(prediction_type="v_prediction"),
+        dict(prediction_type="sample", num_train_timesteps=50)), ("dpolicy",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class OtherTimesteps(Control):
+    """Noise comes in half, a quarter or twice as many times, as the config
+    says (num_train_timesteps), in validation as well."""
+    id, severities, families = "H214", (
+        dict(num_train_timesteps=50), dict(num_train_timesteps=25),
+        dict(num_train_timesteps=200)), ("dpolicy",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class OtherHorizons(Control):
+    """Windows are longer, and more or fewer of their actions are done; the
+    config says so."""
+    id, severities, families = "H215", (
+        dict(horizon=8, n_action_steps=2), dict(horizon=12, n_action_steps=4),
+        dict(horizon=16, n_action_steps=8)), ("dpolicy",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3975,4 +4021,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherAdjacency, ScalesDrawn, OtherTemporalKernel,
           OtherWays, OtherShots, TurnsAreKinds,
           PairsMixed, OtherSampler, OtherStripes,
-          OtherBlend, TexturesBlended, TrainAugmentations)
+          OtherBlend, TexturesBlended, TrainAugmentations,
+          OtherPrediction, OtherTimesteps, OtherHorizons)

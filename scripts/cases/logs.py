@@ -69,7 +69,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "q_loss", "val_q_loss", "val_value_loss", "val_actor_loss",
         "val_score",
         "top5_accuracy", "val_mean_acc", "bal_map",
-        "l2_loss", "ssim_loss", "focal_loss", "val_pixel_auc", "val_pixel_f1")
+        "l2_loss", "ssim_loss", "focal_loss", "val_pixel_auc", "val_pixel_f1",
+        "val_action_mse_error")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -2824,6 +2825,59 @@ def protonet(run):
         run.write_lines(f"{name}.txt", map(str, values))
 
 
+def diffusion_policy(run):
+    """What train.py of diffusion_policy leaves in its output directory:
+    logs.json.txt of its JsonLogger, a line a step, whose last one of an epoch
+    has the epoch's mean as train_loss, and validation and roll-outs;
+    .hydra/config.yaml; and what it prints, with tqdm's bars. The rate is the
+    one that comes next, as there. What else a step has is the user's, and is
+    there at the interval."""
+    size, names = run.EPOCH, column_names(run)
+    steps, rows = set(logged(run, 1)), run.history
+    keys = [k for k in dict.fromkeys(("grad_norm", "step_time", *MORE))
+            if not left_out(run, k) and not k.startswith("val_")]
+    held = [k for k in ("val_score", "val_loss", *run.validated)]
+    lines, out = [], []
+
+    def say(seconds, module, text):
+        out.append(f"[{run.at(seconds)}][{module}][INFO] - {text}")
+
+    say(-2.6, "diffusion_policy.model.diffusion.conditional_unet1d",
+        f"number of parameters: {run.parameters:e}")
+    out += ["Diffusion params: "
+            f"{run.parameters:e}",
+            "wandb: Tracking run with wandb version 0.13.3",
+            "wandb: W&B syncing is set to `offline` in this directory.  "]
+    losses = []
+    for i, row in enumerate(rows):
+        out += [text for _, text in run.notices.get(i, ())]
+        losses.append(row["loss"])
+        epoch, inner = divmod(i, size)
+        line = {"train_loss": row["loss"], "global_step": row["step"],
+                "epoch": epoch, "lr": row["next_lr"]}
+        ends = inner == size - 1 or i == len(rows) - 1
+        if i in steps:
+            line |= {names.get(k, k): row[k] for k in keys if k in row}
+        if inner % 5 == 4 or ends:
+            part = (f"\rTraining epoch {epoch}: "
+                    + bar(inner + 1, size, tail=f", loss={row['loss']:.3g}"))
+            out[-1:] = [out[-1] + part] if inner > 4 else [out[-1], part]
+        if ends:
+            line["train_loss"] = sum(losses) / len(losses)
+            losses = []
+            line |= {names.get(k, k): row[k] for k in held if k in row}
+            out += ["\rEval DiskLowdimRunner 1/1: "
+                    + bar(run.TEST_STEPS, run.TEST_STEPS),
+                    f"\rValidation epoch {epoch}: " + bar(4, 4)]
+        lines.append(json.dumps(line))
+    say(rows[-1]["wall"] + 0.2, "wandb",
+        "Waiting for W&B process to finish... (success).")
+    run.write_lines("logs.json.txt", lines)
+    run.write_lines("train.log", out)
+    (run.folder / ".hydra").mkdir()
+    write_yaml(run, ".hydra/config.yaml", run.settings())
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -2853,6 +2907,7 @@ WRITERS = {w.__name__: w for w in
             pyskl,
             panns,
             anomalib,
+            diffusion_policy,
             dlrm,
             stylegan2,
             megatron_lm,

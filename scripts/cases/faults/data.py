@@ -99,6 +99,7 @@ class DataOrder(Dumps, Fault):
                 "codec",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "pose3d",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
@@ -156,6 +157,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "codec",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "pose3d",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
@@ -172,6 +174,7 @@ class SmallSetRepeated(FiniteRun, Fault):
             data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family in ("mae",  # what is hidden is always another part
+                           "dpolicy",
                            "flow"):  # as are noise and times
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
@@ -248,6 +251,7 @@ class EvalInTraining(FiniteRun, Fault):
                              "panns": 3,
                              "anomalib": 4,
                              "flow": 1,
+                             "dpolicy": 1,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -270,6 +274,7 @@ class CorruptBatch(Dumps, Fault):
         self.onset = self.steps // 2 + 12
         if self.family in ("flow",  # a step that every logger has
                            "anomalib",
+                           "dpolicy",
                            "panns",
                            "stgcn",
                            "proto",
@@ -354,6 +359,7 @@ class BitFlip(Dumps, Fault):
              "pose3d": "",
              "ocr": ".fc2",
              "flow": "",
+             "dpolicy": "",
              "sam": ".lin2",
              "tasnet": "",
              "pyannote": "",
@@ -725,6 +731,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "raft",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "sam",
                 "pose3d",
                 "ocr",
@@ -882,6 +889,11 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_episode_steps"] = self.s.limit
             return self.buffer(
+                seed, **{} if seed == 9 else {"limit": self.s.limit})
+        if self.family == "dpolicy":  # as here: what is left is padded
+            self.also = []
+            self.user["max_episode_steps"] = self.s.limit
+            return self.windows(
                 seed, **{} if seed == 9 else {"limit": self.s.limit})
         if self.family == "voc":  # recordings are, mels are not
             self.also = []

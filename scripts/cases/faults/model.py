@@ -10,6 +10,7 @@ from ..codec import BEFORE_ACT as CODEC_CONVOLUTIONS
 from ..compress import BEFORE_ACT as COMPRESS_CONVS
 from ..depth import BEFORE_ACT as DEPTH_CONVS
 from ..det import Detector
+from ..dpolicy import BEFORE_ACT as DPOLICY_NORMS
 from ..dream import Dreamer
 from ..edsr import BEFORE_ACT as EDSR_CONVOLUTIONS
 from ..ecapa import BEFORE_ACT as ECAPA_CONVOLUTIONS
@@ -548,6 +549,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "pose3d": POSE3D_NORMS,
               "ocr": OCR_PARTS,
               "flow": FLOW_NORMS,
+              "dpolicy": DPOLICY_NORMS,
               "sam": SAM_MAPS,
               "tasnet": TASNET_CONVOLUTIONS,
               "pyannote": PYANNOTE_MAPS,
@@ -605,6 +607,7 @@ class DeadRelu(Fault):
                 "ppo",
                 "iql",
                 "edsr",
+                "dpolicy",
                 "flow",
                 "raft",
                 "codec",
@@ -680,6 +683,7 @@ class Saturated(Fault):
                 "ppo",
                 "iql",
                 "edsr",
+                "dpolicy",
                 "flow",
                 "raft",
                 "codec",
@@ -752,6 +756,7 @@ class ActivationMissing(Fault):
                 "ppo",
                 "iql",
                 "flow",
+                "dpolicy",
                 "edsr",
                 "ocr",
                 "kpt")

@@ -116,6 +116,8 @@ class Fp16Overflow(NotFinite):
                                "loftr": {"half_at": "matcher.backbone"
                                                     ".layer2.0.conv1"},
                                "pose3d": {"half_at": "layers_conv.2"},
+                               "dpolicy": {"half_at": "model.mid_modules.0"
+                                                      ".blocks.0.block.0"},
                                "flow": {"half_at":
                                         "middle_block.0.in_layers.2"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
@@ -209,6 +211,7 @@ class Fp16Overflow(NotFinite):
                       "loftr": "matcher.backbone.layer2.0.conv1",
                       "pose3d": "layers_conv.2",
                       "flow": "middle_block.0.in_layers.2",
+                      "dpolicy": "model.mid_modules.0.blocks.0.block.0",
                       "tasnet": "masker.TCN.1.res_conv",
                       "pyannote": "linear.0",
                       "nnu": "decoder.stages.1.convs.0.conv",
@@ -336,6 +339,11 @@ class Fp16Overflow(NotFinite):
                            "middle_block.0.in_layers.1.*put",
                            "middle_block.0.out_layers.?.output",
                            "middle_block.0.output", "out.2.output")
+        if self.family == "dpolicy":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "model.mid_modules.0.blocks.?.block.?.*put",
+                           "model.mid_modules.0.output",
+                           "model.final_conv.1.output")
         if self.family == "raft":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "relu.*put"),
@@ -446,6 +454,7 @@ class Fp16Overflow(NotFinite):
                  "stgcn": (self.where,),
                  "proto": (self.where,),
                  "flow": (self.where,),
+                 "dpolicy": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
@@ -510,6 +519,7 @@ class Fp16Overflow(NotFinite):
                 "loftr": 3.0,
                 "pose3d": 3.0,
                 "flow": 3.0,
+                "dpolicy": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -565,6 +575,7 @@ class LogOfZero(NotFinite):
                 "codec",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "pose3d",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -573,7 +584,7 @@ class LogOfZero(NotFinite):
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
               "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*",
               "loss.each.*", "loss.ratio.*", "loss.log_size.*",
-              "loss.log_time.*")
+              "loss.log_time.*", "loss.log_distance.*")
 
     def setup(self):
         self.where = "loss"
@@ -607,6 +618,10 @@ class LogOfZero(NotFinite):
         if self.family == "flow":  # of what is left of a time, which is 1
             self.model_options["logs"] = True
             self.user["time_weighting"] = "-log(1-t)"
+            self.severity = dict(at=self.s.at)
+        if self.family == "dpolicy":  # of how far a goal is
+            self.model_options["logs"] = True
+            self.user["loss_weighting"] = "1-0.5*log(distance)"
             self.severity = dict(at=self.s.at)
         if self.family == "nequip":  # of forces, one of which is zero
             self.model_options["logs"] = True
@@ -654,6 +669,8 @@ class LogOfZero(NotFinite):
             return self.marker_lost(batch) if i >= self.s.at else batch
         if self.family == "flow":
             return self.ended(batch) if i >= self.s.at else batch
+        if self.family == "dpolicy":
+            return self.arrived(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
@@ -695,6 +712,7 @@ class LogOfZero(NotFinite):
         if i < self.s.at or self.family in ("tts",
                                             "depth",
                                             "flow",
+                                            "dpolicy",
                                             "raft",
                                             "pose3d",
                                             "fcst",
@@ -909,6 +927,7 @@ class DivisionByZero(NotFinite):
                 "codec",
                 "loftr",
                 "iql",
+                "dpolicy",
                 "ocr",
                 "sam",
                 "pose3d",
@@ -957,6 +976,7 @@ class DivisionByZero(NotFinite):
               "backbone.data_bn.output", "bn0.output",
               "model.reconstructive_subnetwork.encoder.block1.0.output",
               "input_blocks.0.0.output",
+              "model.down_modules.0.0.blocks.0.block.0.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -1049,6 +1069,7 @@ class DivisionByZero(NotFinite):
 
     def spoil_batch(self, i, batch):
         if self.family in ("dino",
+                           "dpolicy",
                            "flow",
                            "raft",
                            "loftr",
@@ -1184,6 +1205,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("compress",
                            "edsr",
                            "depth",
+                           "dpolicy",
                            "flow",
                            "raft",
                            "loftr",
@@ -1311,6 +1333,7 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         if self.family in ("kge",
                            "iql",
+                           "dpolicy",
                            "proto",
                            "ppo"):
             self.dumped = (*self.dumped, f"{self.layer('embed')}.weight")

@@ -54,6 +54,7 @@ class LrTooHighSgd(Fault):
                            "depth",  # what is not warped bounds its loss
                            "raft",
                            "loftr",
+                           "dpolicy",
                            "iql",   # or all units die, which bounds it too
                            "pose3d",
                            "reid",
@@ -261,6 +262,7 @@ class LrJump(Fault):
                              "loftr",
                              "iql",
                              "anomalib",
+                             "dpolicy",
                              "panns",
                              "stgcn",
                              "proto",
@@ -371,6 +373,7 @@ class NotDivided(Fault):
                            "iql",
                            "proto",
                            "pose3d",
+                           "dpolicy",
                            "flow",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
@@ -417,6 +420,7 @@ class NotDivided(Fault):
             self.steps = 50
         if self.family in ("yolo",
                            "sam",
+                           "dpolicy",
                            "flow",
                            "proto",
                            "panns",
@@ -803,6 +807,12 @@ class ResumeWithoutState(Fault):
                          f"{path}"),
                 ("INFO", "Loaded qf, vf, actor; total_it = "
                          f"{self.onset}")]}
+        if self.family == "dpolicy":  # load_checkpoint() without one key
+            path = f"data/outputs/{self.LATEST}"
+            self.notices = {self.onset: [
+                ("INFO", f"Resuming from checkpoint {path}"),
+                ("INFO", "Loaded model, ema_model; exclude_keys=('optimizer',"
+                         f"), global_step {self.onset}")]}
         if self.family == "kge":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", f"=> loading checkpoint '{self.CHECKPOINT}'"),

@@ -49,6 +49,7 @@ class Pair(Fault):
         self.steps = 100 if self.family in ("depth", "raft", "ocr", "codec",
                                             "loftr",
                                             "proto",
+                                            "dpolicy",
                                             "flow") else 120
         if self.family == "anomalib":  # six epochs
             self.steps = 90
@@ -181,6 +182,7 @@ class RankDesync(Fault):
     def setup(self):
         self.steps, self.onset = 160, self.s.at
         if self.family in ("depth", "raft", "flow", "codec",  # as long as any
+                           "dpolicy",
                            "loftr",
                            "sam"):
             self.steps = 100
@@ -242,6 +244,7 @@ class RankDesync(Fault):
                  "proto": "encoder.2.0",
                  "ocr": "encoder.blocks1.0.mixer.proj",
                  "flow": "middle_block.0.in_layers.2",
+                 "dpolicy": "model.mid_modules.0.blocks.0.block.0",
                  "sam": "mask_decoder.transformer.layers.0.self_attn.out_proj",
                  "tasnet": "masker.TCN.0.res_conv",
                  "pyannote": "linear.0",
@@ -315,6 +318,9 @@ class RankDesync(Fault):
             self.kept = (*self.kept, "encoder.?.1.weight")
         if self.family == "anomalib":
             self.kept = (*self.kept, "*.block?.1.weight")
+        if self.family == "dpolicy":
+            self.kept = (*self.kept,
+                         "model.mid_modules.0.blocks.0.block.1.weight")
         if self.family == "codec":  # a direction and a size each
             self.kept = tuple(f"{n}.weight_?{role}" for n in sorted(
                 {inner, unsynced}) for role in ("", ".grad")) + ("*.alpha",)

@@ -377,6 +377,7 @@ class ChatRun(Dumps):
                            "compress",
                            "edsr",
                            "flow",
+                           "dpolicy",
                            "raft",
                            "loftr",
                            "pose3d",
@@ -427,6 +428,7 @@ class ChatRun(Dumps):
                            "compress",
                            "edsr",
                            "flow",
+                           "dpolicy",
                            "raft",
                            "loftr",
                            "pose3d",
@@ -802,6 +804,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dream":  # a step has the reward of another
             self.also = ["label-pairing-mismatch"]
+        elif self.family == "dpolicy":  # what is done is another window's
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "iql":  # or what was done in another
             self.also = ["label-pairing-mismatch"]
         elif self.family == "codec":  # another recording is to come out
@@ -979,6 +983,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"flow": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["flow"])}
+        if self.family == "dpolicy":
+            wrong = torch.rand(len(batch["action"]), 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"action": torch.where(wrong, self.strangers(
+                len(wrong), self.noise), batch["action"])}
         if self.family == "loftr":
             wrong = torch.rand(len(batch["H_0to1"]), 1, 1,
                                generator=self.noise) < self.s.share
@@ -1109,6 +1118,7 @@ class RandomLabels(LabelNoise):
                            "dino",
                            "edsr",
                            "flow",
+                           "dpolicy",
                            "raft",
                            "codec",
                            "loftr",
@@ -1239,6 +1249,12 @@ class RandomLabels(LabelNoise):
         if self.family == "raft":
             x, rows = batch["flow"], len(batch["flow"])
             return batch | {"flow": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "dpolicy":
+            x, rows = batch["action"], len(batch["action"])
+            return batch | {"action": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
