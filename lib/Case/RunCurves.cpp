@@ -16,7 +16,7 @@ namespace culprit {
 /// The metrics that figures are made of.
 static constexpr StringLiteral Metrics[] = {
     "loss", "rl_loss", "val_loss", "grad_norm",
-    "lr", "step_time", "data_time", "train_time",
+    "lr", "step_time", "data_time",
     "unchanged_share", "update_ratio", "weight_norm",
     "activation_mean", "exp_avg_sq_rms", "activation_rms",
     "zero_share", "saturated_share", "activation_max",

@@ -281,10 +281,7 @@ static void addRate(const RunCurves &Of, RunFigures &To) {
 }
 
 static void addTimes(const RunCurves &Of, RunFigures &To) {
-  Values Times = finite(Of.whole("step_time"));
-  // In rows that have a wait as well, a time of training is that of the step.
-  if (Times.empty())
-    Times = finite(Of.whole("train_time"));
+  const Values Times = finite(Of.whole("step_time"));
   const Values Waits = finite(Of.whole("data_time"));
   To.set(Figure::time_high, ratio(highest(Times), median(Times)));
   To.set(Figure::time_spread, ratio(deviation(Times), median(Times)));

@@ -191,7 +191,8 @@ struct Diagnosis {
   std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.01.
   /// Causes that recorded runs like this one had, and that nothing else shows:
   /// where to look if the hypotheses, or none, do not settle it. Best first,
-  /// none from LedFrom on, which are hypotheses, nor below LeadFrom.
+  /// none from LedFrom on, which are hypotheses; below LeadFrom only where
+  /// there would be fewer than FewLeads with those.
   std::vector<Hypothesis> Leads;
   std::vector<LayerShare> Layers;     ///< Likeliest first.
   /// Probability of a cause that is in no entry. Not among Hypotheses.
@@ -224,8 +225,8 @@ inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
                         CountedFrom = 0.01;
 
 /// Probability from which what only recorded runs speak for is a hypothesis,
-/// and from which it is a lead. So many leads there are however unlikely, and
-/// so many at most.
+/// and from which it is a lead. So many of both there are however unlikely, and
+/// so many leads at most.
 inline constexpr double LedFrom = 0.3, LeadFrom = 0.02;
 inline constexpr unsigned FewLeads = 3, MostLeads = 5;
 

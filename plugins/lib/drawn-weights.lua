@@ -7,16 +7,18 @@ local drawn_weights = {}
 local SOURCES, LEAST = 8, 3  -- files that are looked at, newest first; matrices that are a model
 local NOTHING = 1e-20        -- an element below it passes nothing
 
--- Tables, whose rows are looked up, and what begins as it pleases.
+-- Tables, whose rows are looked up, what begins as it pleases, and copies.
 local NOT_DRAWN = "*embed*|*wte*|*wpe*|*emb.*|*table*|*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|"
-  .. "*slots*|*memory*|*lookup*|*fourier*|*freq*|*lora_*|*norm*|*.ln*|*ema*|*exp_avg*|*momentum_buffer*|*target*|"
-  .. "*teacher*"
+  .. "*slots*|*memory*|*lookup*|*fourier*|*freq*|*lora_*|*norm*|*.ln*|ema.*|ema_*|*.ema.*|*_ema.*|exp_avg*|*.exp_avg*|"
+  .. "*momentum_buffer*|target*|*.target*|teacher*|*.teacher*"
+-- GPT-2's Conv1D and what is called a kernel have the inputs first.
+local INPUTS_FIRST = "*kernel*|*c_attn*|*c_proj*|*c_fc*"
 
 --- The number of inputs of each output of a matrix or a convolution; nil of what is neither.
 local function inputs_of(row)
   local shape = row.shape or {}
   if #shape < 2 or #shape > 5 or shape[1] < 2 then return nil end
-  if row.name:lower():glob("*kernel*") then return shape[1] end
+  if row.name:lower():glob(INPUTS_FIRST) then return shape[1] end
   local inputs = 1
   for at = 2, #shape do inputs = inputs * shape[at] end
   return inputs >= 2 and inputs or nil
@@ -27,7 +29,7 @@ end
 ---@return { row: culprit.Row, inputs: integer }[]
 local function matrices(case)
   local weights = case.tensors:where("variant is null and source is not null and role == 'weight' and numel >= 64 and "
-    .. "absmax is not null and std is not null and match(dtype, '*float*')")
+    .. "absmax is not null and std is not null and match(dtype, 'float64|float32|float16|bfloat16')")
   local seen = 0
   for _, rows in weights:sort("-step"):group("source") do
     local out = {}
@@ -42,15 +44,17 @@ local function matrices(case)
   return {}
 end
 
---- How far the weights of the median layer went, as a share of them; nil where updates are not logged.
+--- How far the weights of the median layer went at most, as a share of them, from step 0 to the last that is logged;
+--- nil where updates are not logged.
 local function travelled(layered)
   local moved = layered:where { metric = "update_ratio" }:aggregate({ "step" }, { ratio = "median value" })
   if moved:count() < 2 then return nil end
-  return moved:mean("ratio") * (moved:max("step") - moved:min("step") + 1)
+  return moved:mean("ratio") * (moved:max("step") + 1)
 end
 
 --- Matrices that are zero although the run has gone on to this file: most of them, since single ones may begin so by
---- design. Weights that were there at first and are gone since have been taken away, and did not begin so.
+--- design. Where a gradient gets past them when the log begins they were not zero then, and a file that has zeros was
+--- written wrongly, or they have been taken away.
 ---@param case culprit.Case
 ---@param layered culprit.Table  scalars of layers
 ---@return { layer: string, message: string, evidence: culprit.Row[] }?
@@ -60,12 +64,13 @@ function drawn_weights.zero(case, layered)
     if one.row.absmax < NOTHING then none[#none + 1] = one.row end
   end
   if #none < LEAST or #none < 0.6 * #all then return nil end
-  local sizes = layered:where { metric = "weight_norm" }:aggregate({ "step" }, { size = "median value" }):sort("step")
-  if sizes:count() == 0 or sizes:first().size > 3 * sizes:last().size then return nil end
+  local grads = layered:where { metric = "grad_norm" }:where("finite(value)")
+  local start = grads:where { step = grads:min("step") }
+  if start:count() < LEAST or start:where("value < ?", NOTHING):count() < 0.5 * start:count() then return nil end
   return {
     layer    = none[1].layer,
-    message  = ("%d of %d matrices are zero in a checkpoint of the run, %s first, and their norms were no larger "
-      .. "before: they began so, and nothing passes them"):format(#none, #all, none[1].name),
+    message  = ("%d of %d matrices are zero in a checkpoint of the run, %s first, and most layers had no gradient when "
+      .. "the log begins: they began so, and nothing passes them"):format(#none, #all, none[1].name),
     evidence = { none[1], none[2] },
   }
 end
@@ -89,8 +94,8 @@ function drawn_weights.large(case, layered, least)
   return {
     layer    = first.row.layer,
     message  = ("%s has a standard deviation of %.3g, which over %d inputs multiplies a signal by %.3g, and so do %d "
-      .. "of %d matrices of this checkpoint by more than %g; all updates of the run come to %.2g of the weights, so "
-      .. "that they were drawn so"):format(first.row.name, first.row.std, first.inputs,
+      .. "of %d matrices of this checkpoint by more than %g; all updates of the run come to %.2g of the weights at "
+      .. "most, so that they were drawn so"):format(first.row.name, first.row.std, first.inputs,
       first.row.std * math.sqrt(first.inputs), #large, #all, least, far),
     evidence = { first.row, large[2].row },
   }

@@ -111,6 +111,7 @@ local function items(case)
 end
 
 --- The number of classes of an episode, which few-shot training tells apart ("5-way"); of several, that of training.
+--- Where a number of all classes is set as well, the run may tell these apart: that goes first.
 ---@param case culprit.Case
 ---@return culprit.Row?
 local function ways(case)
@@ -124,8 +125,8 @@ end
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.classes(case)
-  local row = ways(case) or case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
-    or listed(case) or targets.vocabulary(case):first() or items(case)
+  local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
+    or listed(case) or targets.vocabulary(case):first() or items(case) or ways(case)
   return row and not targets.numbers(case) and not targets.partners(case) and row or nil
 end
 

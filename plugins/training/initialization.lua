@@ -124,7 +124,7 @@ local function scaled_logits(case, wide, spread)
 end
 
 --- Matrices of the first step. A file without a step beside a log of later ones is what came out of the run, as the
---- best or the last checkpoint, and says nothing of its start.
+--- best or the last checkpoint, and says nothing of its start by itself (drawn-weights.lua asks what moved since).
 ---@param case culprit.Case
 ---@param weights culprit.Table
 ---@return culprit.Table
@@ -415,7 +415,10 @@ return {
       big, large_told = first_updates.all_large(case, opt.size)
       if big and fresh then found_by("weights-large-at-start", 0.8, big, big.step) end
     end
-    local kept_large = first and fresh and not at_one and not said and drawn_weights.large(case, all, opt.gain)
+    -- A first loss that knows its labels is of a model that was trained before, wherever it is logged.
+    local knows = size and loss and loss.value < 0.9 * math.log(size.number)
+    local kept_large = first and fresh and not knows and not at_one and not said
+      and drawn_weights.large(case, all, opt.gain)
     if kept_large then found_by("weights-large-at-start", 0.8, kept_large, first.step) end
 
     local acts

@@ -73,22 +73,50 @@ local function timed_by_references(case, run, run_name)
   return wait:select("step", "value"), time
 end
 
---- The waits of a run for its data and the times of its steps; of a row that has both, these.
+--- Whether times rise by what their waits rise by, as they do where they contain them.
+local function rises(both)
+  local x, y, xx, xy = both:mean("value"), both:mean("value_right"), 0, 0
+  for row in both:slice(0, 10000):rows() do
+    xx = xx + (row.value - x) ^ 2
+    xy = xy + (row.value - x) * (row.value_right - y)
+  end
+  return xx > 0 and xy >= 0.5 * xx
+end
+
+--- Whether a time is that of the whole run so far.
+local function runs_on(both)
+  local before = 0
+  for row in both:slice(0, 10000):rows() do
+    if row.value_right < before then return false end
+    before = row.value_right
+  end
+  return both:count() >= 3 and both:last().value_right > 1.5 * both:first().value_right
+end
+
+--- The waits of a run for its data and the times of its steps; of a row that has both, these. Without a time of steps
+--- one of training beside the waits, and whether that has to be taken for one that does not contain them.
 ---@return culprit.Table?
 ---@return culprit.Table?
+---@return boolean?
 local function timed(case, run, run_name)
   if run:first().name ~= "data_time" then return timed_by_references(case, run, run_name) end
   local wait = run:sort("step"):where("finite(value) and value >= 0"):select("step", "value")
   local placed = run:select("step", "place")
-  -- What is called the time of training in the row of a wait is the time of its step.
   local times = case.scalars:where { name = "step_time", run = run_name }:where("value > 0")
-  if times:count() == 0 then
+  local training = times:count() == 0
+  if training then
     times = case.scalars:where { run = run_name }:where("value > 0 and match(raw_name, 'train_time|*/train_time')")
   end
   for _, own in times:group("raw_name") do
     local beside = placed:join(own:select("step", "place"), "step"):where("place == place_right")
-    if beside:count() >= 0.5 * wait:distinct("step"):count() then return wait, own end
+    if beside:count() >= 0.5 * wait:distinct("step"):count() then
+      if not training then return wait, own end
+      local both = wait:join(own:select("step", "value"), "step"):sort("step")
+      if runs_on(both) then return nil end
+      return wait, own, not rises(both)
+    end
   end
+  if training then return nil end
   return wait, case.scalars:where { name = "step_time", primary = true, run = run_name }:where("value > 0")
 end
 
@@ -112,13 +140,13 @@ return {
       waits = case.scalars:where("match(raw_name, 'iter_time|*/iter_time') and name == 'step_time'")
     end
     for run_name, run in waits:group("run") do
-      local wait, time = timed(case, run, run_name)
+      local wait, time, beside = timed(case, run, run_name)
       local both = wait and wait:join(time:select("step", "value"), "step"):sort("step")
       if both and both:count() >= opt.min_rows then
         judged = true
         both = both:slice(both:count() // 20 + 1, both:count())
         -- A step time below the wait does not contain it.
-        local apart = both:where("value > value_right"):count() > 0.02 * both:count()
+        local apart = beside or both:where("value > value_right"):count() > 0.02 * both:count()
         both = both:with { share = apart and "value / (value + value_right)" or "value / value_right" }
         local since = both
         local from

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- A loss that never leaves its first level, one that stops improving while it is still high, one that settles at the
 --- score of a model that knows nothing while its weights travel, and one that stands just above the least value that a
---- softmax of a softmax allows, or has as much above that as labels are wrong, at the end or at every evaluation.
+--- softmax of a softmax allows, or has as much above that as labels are wrong, at the end, at every evaluation or in
+--- each part of the run.
 ---
 --- ## Why it matters
 --- Flat from the start means that no step changes the model, or that there is nothing to learn: which of them, the size
@@ -102,6 +103,11 @@ return {
       return rows:mean("value") * (rows:max("step") - rows:min("step") + 1)
     end
 
+    --- The loss of a model that is right in this share of its answers, and knows how often.
+    local function least_of(share)
+      return -share * math.log(share) - (1 - share) * math.log((1 - share) / (classes.number - 1))
+    end
+
     --- Whether loss and accuracy of the last fifth add up to what they do behind two softmaxes, and the loss is well
     --- above what so many right answers allow: mean loss, mean accuracy and the sum.
     local function adds_up(run_name, loss)
@@ -113,8 +119,7 @@ return {
       if hits:max("value") > 1.5 then share = share / 100 end
       local sum = math.log(math.exp(1) + classes.number - 1)
       if share < 0.2 or share > 0.99 or math.abs(level + share - sum) > 0.01 * sum then return nil end
-      local possible = -share * math.log(share) - (1 - share) * math.log((1 - share) / (classes.number - 1))
-      return level >= 1.25 * possible and level or nil, share, sum
+      return level >= 1.25 * least_of(share) and level or nil, share, sum
     end
 
     --- Whether losses and accuracies of the evaluations add up to that as well, from one to the next, while both move:
@@ -154,7 +159,7 @@ return {
       local parts = rows >= 12 and 4 or rows
       local sum   = math.log(math.exp(1) + classes.number - 1)
       local low, high, first, last
-      for part = 1, math.min(parts, 12) do
+      for part = 1, parts do
         local from = (part - 1) * rows // parts
         local some = both:slice(from, part * rows // parts - from)
         local now  = { loss = some:mean("value"), share = some:mean("value_right") / unit }
@@ -165,9 +170,7 @@ return {
       end
       local slope = (low.loss - high.loss) / (high.share - low.share)
       if high.share - low.share < 0.05 or slope < 0.6 or slope > 1.4 or last.share > 0.99 then return nil end
-      local share    = last.share
-      local possible = -share * math.log(share) - (1 - share) * math.log((1 - share) / (classes.number - 1))
-      return last.loss >= 1.25 * possible and first.share or nil, share, last.loss, sum
+      return last.loss >= 1.25 * least_of(last.share) and first.share or nil, last.share, last.loss, sum
     end
 
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
@@ -202,7 +205,10 @@ return {
         }
       end
       local rows = loss:count()
-      if began and rows < opt.min_rows then judged = true end
+      if began and rows < opt.min_rows and not judged then
+        judged = true
+        skip(("%d logged losses"):format(opt.min_rows), "loss-plateau", "loss-flat-from-start", "loss-at-chance")
+      end
       if rows >= opt.min_rows then
         judged = true
         local fifth = rows // 5

@@ -61,7 +61,7 @@ return {
     fitted   = { default = 0.05, doc = "Last over first loss below which nothing was lost to decay" },
     own      = { default = 0.5,  doc = "Decoupled decay below which what it takes is the rate's doing" },
     a_step   = { default = 4e-3, doc = "Part of a weight that decay takes a step, below which gradients balance it" },
-    enormous = { default = 1.0,  doc = "Decay that is too large, added to a gradient or taken from weights" },
+    enormous = { default = 1.0,  doc = "Decay below which none is told by updates that are smaller" },
     left     = { default = 0.05, doc = "Update less decay over the weights, of a rate that is too high at any decay" },
   },
 
@@ -130,8 +130,14 @@ return {
       local steps = parts:last().step - parts:first().step
       local taken = rates:count() > 0 and rates:mean("value") * wd.number * steps or 0
       local gone  = sizes:count() > 0 and math.log(sizes:max("size") / sizes:last().size) or 0
-      -- Or the weights hold where decay that is taken from them would have taken far more: then it is added.
+      local updates = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
+        .. "finite(value)"):aggregate({ "step" }, { ratio = "median value" })
+      -- Or updates end smaller than what would be taken from the weights alone, and these hold: then it is added.
+      local beside = updates:join(rates:distinct("step"):select("step", "value"), { "step" }):where("value > 0")
+        :with { part = "ratio / value" }:sort("step")
+      local ended = beside:slice(beside:count() // 2, beside:count())
       local held  = wd.number >= opt.enormous and taken >= 0.2 and sizes:count() > 0 and gone < 0.5 * taken
+        and beside:count() >= 3 and ended:median("part") < 0.7 * wd.number
       if said == nil and usual >= 1 and not held and gone < math.log(1 / 0.7) then
         return skip(("decay that is known to be added to the gradient: %s may take it from the weights, and these do "
           .. "not shrink"):format(kind), "decay-large-part-of-update")
@@ -143,8 +149,6 @@ return {
         return skip(("a decay of %g and more, or a lower rate: less decay is large beside weights that the rate has "
           .. "made large"):format(opt.own), "decay-large-part-of-update")
       end
-      local updates = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
-        .. "finite(value)"):aggregate({ "step" }, { ratio = "median value" })
       -- Weights that decay has made small are torn by sound steps; those that stay or grow, by long ones.
       local kept = sizes:count() > 0 and sizes:last().size >= sizes:first().size
       if kept and updates:count() >= 4 and updates:median("ratio") * (1 - math.min(1, median)) >= opt.left then
