@@ -77,13 +77,13 @@ local function give_names(case, run, all)
   for i, layer in ipairs(state_names.layers(case, run, rows) or {}) do all[i].name = layer end
 end
 
---- The layers of some parameters, each once, where the state has names of the model.
+--- The layers of some parameters, each once; nil where the state has numbers and nothing names them.
 local function places_of(found)
   local out, seen = {}, {}
   for _, one in ipairs(found) do
     if by_name(one) and not seen[one.name] then out[#out + 1], seen[one.name] = one.name, true end
   end
-  return out
+  return #out > 0 and out or nil
 end
 
 --- By its place among all, the bias of each matrix: what has its name, or follows it, and has a number for each of its
@@ -233,7 +233,7 @@ return {
           symptom  = "gradient-always-zero",
           score    = 0.9,
           -- Moments keep what came in as many updates as the counter has.
-          at       = { run = run, layer = layers[1], layers = layers,
+          at       = { run = run, layer = layers and layers[1], layers = layers,
             step = math.max(places.first_step(case) or 0, math.floor(zero[1].row.step - zero[1].count)) },
           message  = ("both moments of %d of %d parameters are exactly 0 after %d updates (%s): a gradient came "
             .. "to them at every step and was 0, as from units that are all dead; what is frozen or cut off has no "
