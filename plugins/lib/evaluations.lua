@@ -72,7 +72,8 @@ end
 
 --- The training series that an evaluation is to be compared with where it is of a part of the loss alone, as the
 --- reconstruction beside an adversary's: another column has the evaluation's values and a name that a column of
---- training has as well. Nil where the loss itself is evaluated, or nothing tells.
+--- training has as well, or it has such a name itself (val_nll beside nll, and a loss that has more in it). Nil where
+--- the loss itself is evaluated, or nothing tells.
 ---@param case culprit.Case
 ---@param run string?
 ---@param val culprit.Table  finite, by step
@@ -89,6 +90,13 @@ function evaluations.part(case, run, val)
     local own_tail = of_set(name, TRAINED)
     if own_tail then trained[own_tail] = row.name end
     if not tail and not own_tail then bare[name] = row.name end
+  end
+  local first = val:first()
+  local tail  = first and of_set(tostring(first.raw_name or first.name), HELD)
+  local same  = tail and (trained[tail] or bare[tail])
+  if same and same ~= "loss" and same ~= "val_loss" then
+    local series = all:where { name = same }:sort("step")
+    if series:count() >= 4 then return series end
   end
   for _, one in ipairs(held) do
     -- A column that says it is of training goes before one that says nothing.
