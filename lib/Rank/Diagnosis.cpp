@@ -161,7 +161,10 @@ recordedAlone(const Model &M, const Beliefs &B, const Likeness &Runs,
     return X.first > Y.first;
   });
   // Of what is unlikely the first few say where to look if nothing else does.
-  while (Likely.size() > FewLeads && Likely.back().first < LeadFrom)
+  const size_t Led = llvm::count_if(
+      Likely, [](const auto &X) { return X.first >= LedFrom; });
+  while (Likely.size() > FewLeads &&
+         (Likely.back().first < LeadFrom || Likely.size() > Led + MostLeads))
     Likely.pop_back();
   std::vector<Hypothesis> Out;
   for (const auto &[Final, C] : Likely) {
@@ -181,6 +184,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   Model M(Symptoms, Logs, Entries, W);
   Likeness Runs(M, Symptoms, Shape, W);
   Diagnosis D;
+  std::vector<std::pair<const CausePosterior *, double>> Shown;
   std::vector<unsigned> NotShown; // likeliest first
   std::vector<std::pair<std::string, double>> Suspected, Unlisted;
   Beliefs B = posterior(M.N, M.Seen);
@@ -194,8 +198,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
     if (Final < CountedFrom)
       continue;
     if (M.isShown(M.N.Causes[P.Cause])) {
-      D.Hypotheses.push_back(
-          hypothesisOf(P, Final, M, Runs, Symptoms, Words));
+      Shown.push_back({&P, Final});
     } else {
       NotShown.push_back(P.Cause);
       Unlisted.push_back(
@@ -204,20 +207,26 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   }
   D.Sound = Runs.sound();
   std::vector<CausePosterior> Alone;
+  std::vector<Hypothesis> Led;
   for (Hypothesis &H : recordedAlone(M, B, Runs, Symptoms, Words, Alone))
     if (H.Probability >= LedFrom)
-      D.Hypotheses.push_back(std::move(H));
+      Led.push_back(std::move(H));
     else if (D.Leads.size() < MostLeads)
       D.Leads.push_back(std::move(H));
+  double Likeliest = 0;
+  for (const auto &[P, Final] : Shown)
+    Likeliest = std::max(Likeliest, Final);
+  for (const Hypothesis &H : Led)
+    Likeliest = std::max(Likeliest, H.Probability);
   // What is unlikely is no news beside what is not; beside what is hardly
   // likelier it is.
-  double Likeliest = 0;
-  for (const Hypothesis &H : D.Hypotheses)
-    Likeliest = std::max(Likeliest, H.Probability);
-  if (Likeliest >= ListedFrom)
-    llvm::erase_if(D.Hypotheses, [&](const Hypothesis &H) {
-      return H.Probability < std::min(ListedFrom, Likeliest / 2);
-    });
+  const double Least =
+      Likeliest >= ListedFrom ? std::min(ListedFrom, Likeliest / 2) : 0;
+  for (const auto &[P, Final] : Shown)
+    if (Final >= Least)
+      D.Hypotheses.push_back(
+          hypothesisOf(*P, Final, M, Runs, Symptoms, Words));
+  llvm::move(Led, std::back_inserter(D.Hypotheses));
 
   int64_t Most = 0;
   for (const Hypothesis &H : D.Hypotheses)

@@ -264,13 +264,14 @@ EvidenceItem Likeness::item(unsigned Cause, double Network) const {
   std::vector<std::string> Why;
   if (Place)
     for (const RecordedRuns::Reason &R :
-         W.Recorded->reasons(Answers, *Place, Shares[*Place]))
-      if (std::string Of = textOf(R);
-          Why.size() < MostTold && std::fabs(R.Share) >= WorthTelling &&
-          !Of.empty())
+         W.Recorded->reasons(Answers, *Place, Shares[*Place])) {
+      if (Why.size() == MostTold || std::fabs(R.Share) < WorthTelling)
+        break; // the others have less
+      if (std::string Of = textOf(R); !Of.empty())
         Why.push_back(Of + formatv(" {0}{1:F0}", R.Share > 0 ? "+" : "-",
                                    std::fabs(R.Share) * 100)
                                .str());
+    }
   if (!Why.empty())
     Text += "; what makes the share, in points: " + join(Why, "; ");
   I.Message = Text;

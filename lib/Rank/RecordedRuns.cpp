@@ -66,6 +66,9 @@ public:
     }
     if (Out.Classes.empty())
       return wrong("no class in it");
+    llvm::stable_sort(Out.Trees, [](const Tree &X, const Tree &Y) {
+      return X.Class < Y.Class;
+    });
     return std::move(Out);
   }
 
@@ -94,7 +97,7 @@ private:
   }
 
   /// `= V N`, after the sign.
-  Error addLeaf(Node &N) {
+  Error addLeaf(Mean &N) {
     auto [Value, Runs] = Line.ltrim().split(' ');
     if (!parseNumber(Value, N.Value) || !(std::fabs(N.Value) < Most) ||
         !parseNumber(Runs, N.Runs) || !(N.Runs > 0) || !(N.Runs < MostRuns))
@@ -105,8 +108,8 @@ private:
 
   /// Of a node whose branches are both there.
   void complete(unsigned At) {
-    Node &N = Out.Nodes[At];
-    const Node &Up = Out.Nodes[At + 1], &Above = Out.Nodes[N.Above];
+    Mean &N = Out.Means[At];
+    const Mean &Up = Out.Means[At + 1], &Above = Out.Means[Out.Nodes[At].Above];
     N.Runs = Up.Runs + Above.Runs;
     N.Value = (Up.Value * Up.Runs + Above.Value * Above.Runs) / N.Runs;
   }
@@ -124,6 +127,7 @@ private:
         return wrong("a tree that ends in the middle");
       unsigned Here = Out.Nodes.size();
       Out.Nodes.emplace_back();
+      Out.Means.emplace_back();
       if (!Line.consume_front("=")) {
         auto [Asked, Threshold] = Line.split(' ');
         Node &N = Out.Nodes[Here];
@@ -138,8 +142,9 @@ private:
                        " questions");
         continue;
       }
-      if (Error E = addLeaf(Out.Nodes[Here]))
+      if (Error E = addLeaf(Out.Means[Here]))
         return E;
+      Out.Nodes[Here].Threshold = Out.Means[Here].Value;
       // What is complete with this leaf.
       while (!Open.empty() && Open.back().Second) {
         complete(Open.back().Node);
@@ -228,7 +233,7 @@ std::vector<double> RecordedRuns::shares(const Answers &A) const {
     unsigned At = T.Root;
     while (Nodes[At].Asked >= 0)
       At = below(At, A);
-    Out[T.Class] += Nodes[At].Value;
+    Out[T.Class] += Nodes[At].Threshold;
   }
   return softmax(std::move(Out));
 }
@@ -236,13 +241,14 @@ std::vector<double> RecordedRuns::shares(const Answers &A) const {
 std::vector<RecordedRuns::Reason>
 RecordedRuns::reasons(const Answers &A, unsigned Place, double Share) const {
   std::vector<double> Moved(Questions.size());
-  for (const Tree &T : Trees)
-    if (T.Class == Place)
-      for (unsigned At = T.Root; Nodes[At].Asked >= 0;) {
-        const unsigned Next = below(At, A);
-        Moved[Nodes[At].Asked] += Nodes[Next].Value - Nodes[At].Value;
-        At = Next;
-      }
+  auto T = llvm::partition_point(
+      Trees, [&](const Tree &One) { return One.Class < Place; });
+  for (; T != Trees.end() && T->Class == Place; ++T)
+    for (unsigned At = T->Root; Nodes[At].Asked >= 0;) {
+      const unsigned Next = below(At, A);
+      Moved[Nodes[At].Asked] += Means[Next].Value - Means[At].Value;
+      At = Next;
+    }
   // The slope of the line from the share of all runs to that of these.
   const double Was = softmax(Starts)[Place];
   const auto LogOdds = [](double P) {

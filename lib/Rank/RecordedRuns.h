@@ -87,12 +87,15 @@ public:
                               double Share) const;
 
 private:
+  /// Small, since a run is led through thousands of trees.
   struct Node {
-    int Asked = -1; ///< Place of the question; none of a leaf.
-    double Threshold = 0;
-    unsigned Above = 0; ///< Node of the answers above; the others' is next.
-    double Value = 0;   ///< What is added; the mean of what is below.
-    double Runs = 0;
+    double Threshold = 0; ///< Of a leaf what it adds.
+    int Asked = -1;       ///< Place of the question; none of a leaf.
+    unsigned Above = 0;   ///< Node of the answers above; the others' is next.
+  };
+  /// Of the runs below a node how many they are and what is added in the mean.
+  struct Mean {
+    double Value = 0, Runs = 0;
   };
   struct Tree {
     unsigned Class, Root;
@@ -107,7 +110,8 @@ private:
   std::vector<double> Starts; ///< Of the classes, before any tree.
   llvm::StringMap<unsigned> Places, Symptoms;
   std::vector<Node> Nodes; ///< Of all trees.
-  std::vector<Tree> Trees;
+  std::vector<Mean> Means; ///< Of each node.
+  std::vector<Tree> Trees; ///< By class, and of one as they were grown.
 };
 
 } // namespace culprit
