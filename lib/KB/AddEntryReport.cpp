@@ -25,6 +25,8 @@ static constexpr size_t MostFragments = 3;
 static constexpr size_t FragmentBytes = 120, MessageBytes = 400;
 /// A cause that is less likely is not worth a suggestion.
 static constexpr double Likely = 0.1;
+/// A cause that a diagnosis claims.
+static constexpr double Claimed = 0.5;
 
 namespace {
 
@@ -195,6 +197,9 @@ Error fillFromReport(StringRef Json, StringRef Name, Entry &E) {
 
   if (E.Title.empty() && First)
     E.Title = text(*First, "title").str();
+  // With its class the entry is told as seen before where the cause is again.
+  if (E.Class.empty() && Probability >= Claimed)
+    E.Class = text(*First, "class").str();
   if (E.Title.empty() && !Seen.empty())
     E.Title = shortened(firstSentence(Seen.front().Message), 100);
   if (E.Symptom.empty() && !Seen.empty())

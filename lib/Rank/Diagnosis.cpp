@@ -206,6 +206,8 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
     }
   }
   D.Sound = Runs.sound();
+  // The network knows of it what it cannot explain, recorded runs how it looks.
+  D.Unknown = std::max(D.Unknown, Runs.unknown());
   std::vector<CausePosterior> Alone;
   std::vector<Hypothesis> Led;
   for (Hypothesis &H : recordedAlone(M, B, Runs, Symptoms, Words, Alone))
@@ -218,6 +220,11 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
     Likeliest = std::max(Likeliest, Final);
   for (const Hypothesis &H : Led)
     Likeliest = std::max(Likeliest, H.Probability);
+  // Beside what is claimed, what is as good as excluded says nothing.
+  if (Likeliest >= ClaimedFrom)
+    llvm::erase_if(D.Leads, [](const Hypothesis &H) {
+      return H.Probability < LeadFrom;
+    });
   // What is unlikely is no news beside what is not; beside what is hardly
   // likelier it is.
   const double Least =
@@ -271,12 +278,15 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   if (!AnyPresent) {
     llvm::erase_if(D.Hypotheses,
                    [](const Hypothesis &H) { return !H.OnlyRecorded; });
-    D.First.reset(), D.Unknown = 0;
+    D.First.reset();
     if (D.Hypotheses.empty())
       D.Next.reset();
   }
   for (const Hypothesis &H : D.Hypotheses)
     Suspected.push_back({H.Layer, H.Probability});
+  for (const Hypothesis &H : D.Leads)
+    if (H.Probability >= ListedFrom)
+      Suspected.push_back({H.Layer, H.Probability});
   if (Suspected.empty() && AnyPresent)
     Suspected = std::move(Unlisted);
   D.Layers = layersOf(Suspected, M, B, Words, W, Runs);
@@ -286,7 +296,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
     Best = std::max(Best, H.Probability);
   if (Best >= ClaimedFrom)
     D.Result = Verdict::Diagnosed;
-  else if (!D.Hypotheses.empty() || AnyPresent)
+  else if (!D.Hypotheses.empty() || AnyPresent || D.Unknown >= ClaimedFrom)
     D.Result = Verdict::Uncertain;
   else
     D.Result = AnyChecked ? Verdict::Healthy : Verdict::Insufficient;

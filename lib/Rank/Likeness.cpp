@@ -120,6 +120,8 @@ double Likeness::shareOf(unsigned Cause) const {
 }
 
 double Likeness::unknown() const {
+  if (!counts())
+    return 0;
   std::optional<unsigned> Place = W.Recorded->placeOf(UnknownClass);
   return Place ? Shares[*Place] : 0;
 }

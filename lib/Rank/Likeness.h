@@ -65,6 +65,8 @@ public:
 
   /// Of the recorded runs like this one the share that were sound.
   std::optional<double> sound() const;
+  /// The share of those whose fault no entry knows; 0 where they have no say.
+  double unknown() const;
 
   /// Causes that some recorded run like this one has and that nothing seen here
   /// rules out, though no symptom need speak for them.
@@ -87,8 +89,6 @@ private:
   std::string textOf(const RecordedRuns::Reason &R) const;
   /// Share of the recorded runs for \p Cause, or for one that none of them has.
   double shareOf(unsigned Cause) const;
-  /// Share of those whose fault no entry knows.
-  double unknown() const;
   /// Share of those without any cause that has a class: these and the sound.
   double none() const;
   /// The place of the cause but \p Cause that most of them had.

@@ -68,19 +68,42 @@ StringRef recordedText(const Hypothesis &H) {
   return "";
 }
 
+/// The first few leads, however unlikely, where no cause is claimed.
+static std::vector<const Hypothesis *> fewLeads(const Diagnosis &D) {
+  std::vector<const Hypothesis *> Few;
+  for (const Hypothesis &H : D.Hypotheses)
+    if (H.Probability >= ClaimedFrom)
+      return Few;
+  for (const Hypothesis &H : D.Leads)
+    if (Few.size() + D.Hypotheses.size() < FewLeads)
+      Few.push_back(&H);
+  return Few;
+}
+
 std::vector<std::string> describeLeads(const Diagnosis &D) {
   std::vector<std::string> Out;
   std::vector<const Hypothesis *> Told = tellLeads(D);
+  std::string Text = "no symptom of its own shows it; by recorded runs with "
+                     "such curves and sights the likeliest: ";
+  if (std::vector<const Hypothesis *> Few = fewLeads(D);
+      Told.size() < Few.size()) {
+    if (D.Result == Verdict::Healthy)
+      Text = "should something be wrong all the same, recorded runs with such "
+             "curves and sights speak first for: ";
+    Told = std::move(Few);
+  }
   if (Told.empty())
     return Out;
   const Hypothesis &First = *Told.front();
-  std::string Text = "no symptom of its own shows it, but recorded runs with "
-                     "such curves and sights had: " +
-                     nameHypotheses(Told);
-  if (StringRef Why = recordedText(First); !Why.empty())
+  Text += nameHypotheses(Told);
+  // Of what is hardly likely the names are enough.
+  const bool Likely = First.Probability >= ListedFrom &&
+                      (D.Result != Verdict::Healthy ||
+                       First.Probability >= SuspectedFrom);
+  if (StringRef Why = recordedText(First); Likely && !Why.empty())
     Text += ". Of " + First.Class + ": " + Why.str();
   Out.push_back(std::move(Text));
-  if (!First.Entries.empty() &&
+  if (Likely && !First.Entries.empty() &&
       !First.Entries.front()->Confirm.Experiment.empty())
     Out.push_back(
         "to tell: " +

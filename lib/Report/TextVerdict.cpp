@@ -23,8 +23,9 @@ static constexpr double UnknownToldFrom = 0.2;
 
 void printLayers(raw_ostream &OS, const RunReport &R, unsigned Width) {
   const Diagnosis &D = R.Result;
-  if (D.Result != Verdict::Uncertain || D.Hypotheses.size() == 1 ||
-      D.Layers.empty())
+  // One cause that is likely enough says its layer itself.
+  const bool Alone = D.Hypotheses.size() == 1 && D.Leads.empty();
+  if (D.Result != Verdict::Uncertain || Alone)
     return;
   std::vector<std::string> Parts;
   unsigned Suspected = 0;
@@ -33,6 +34,8 @@ void printLayers(raw_ostream &OS, const RunReport &R, unsigned Width) {
     if (L.Probability >= 0.05)
       Parts.push_back(L.Layer + " " + percentText(L.Probability));
   }
+  if (Parts.empty())
+    return;
   std::string Line = "no cause stands out; by layer of what is suspected: " +
                      join(Parts, ", ");
   if (Suspected > ManyLayers)
@@ -45,12 +48,14 @@ void printLayers(raw_ostream &OS, const RunReport &R, unsigned Width) {
 
 void printUnknownCause(raw_ostream &OS, const RunReport &R, unsigned Width) {
   if (R.Result.Unknown < UnknownToldFrom ||
-      R.Result.Result != Verdict::Uncertain || R.Result.Hypotheses.empty())
+      R.Result.Result != Verdict::Uncertain)
     return;
   printWrapped(OS,
                "a cause that no entry knows: " +
-                   percentText(R.Result.Unknown) +
-                   "; what was seen fits the causes above only in part",
+                   percentText(R.Result.Unknown) + "; " +
+                   (R.Result.Hypotheses.empty()
+                        ? "what was seen fits no cause that has one"
+                        : "what was seen fits the causes above only in part"),
                " ?  ", "    ", Width);
   OS << '\n';
 }
@@ -61,6 +66,12 @@ static std::string soundText(const RunReport &R) {
     return "";
   return "; of recorded runs that look like this one " +
          percentText(*R.Result.Sound) + " were sound";
+}
+
+static bool anyPresent(const RunReport &R) {
+  return llvm::any_of(R.Symptoms, [](const SymptomEvidence &S) {
+    return S.State == Presence::Present && !S.Informational;
+  });
 }
 
 static bool anyFailed(const RunReport &R) {
@@ -103,7 +114,10 @@ void printNothingFound(raw_ostream &OS, const RunReport &R, unsigned Width) {
     break;
   default:
     printWrapped(OS,
-                 (R.Result.Rest.Symptoms.empty()
+                 (!anyPresent(R)
+                      ? "uncertain: no symptom of a known fault was seen, but "
+                        "the curves are those of runs with other faults"
+                  : R.Result.Rest.Symptoms.empty()
                       ? "uncertain: symptoms were seen, but no known cause "
                         "explains them well enough to name it"
                       : "uncertain: the run shows that something is wrong, "
