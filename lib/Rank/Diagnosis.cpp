@@ -211,10 +211,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   std::vector<CausePosterior> Alone;
   std::vector<Hypothesis> Led;
   for (Hypothesis &H : recordedAlone(M, B, Runs, Symptoms, Words, Alone))
-    if (H.Probability >= LedFrom)
-      Led.push_back(std::move(H));
-    else if (D.Leads.size() < MostLeads)
-      D.Leads.push_back(std::move(H));
+    (H.Probability >= LedFrom ? Led : D.Leads).push_back(std::move(H));
   double Likeliest = 0;
   for (const auto &[P, Final] : Shown)
     Likeliest = std::max(Likeliest, Final);

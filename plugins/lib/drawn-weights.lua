@@ -7,9 +7,11 @@ local drawn_weights = {}
 local SOURCES, LEAST = 8, 3  -- files that are looked at, newest first; matrices that are a model
 local NOTHING = 1e-20        -- an element below it passes nothing
 
--- Tables, whose rows are looked up, what begins as it pleases, and copies.
-local NOT_DRAWN = "*embed*|*wte*|*wpe*|*emb.*|*table*|*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|"
-  .. "*slots*|*memory*|*lookup*|*fourier*|*freq*|*lora_*|*norm*|*.ln*|ema.*|ema_*|*.ema.*|*_ema.*|exp_avg*|*.exp_avg*|"
+--- Tables, whose rows are looked up, and what begins as it pleases.
+drawn_weights.LOOKED_UP = "*embed*|*wte*|*wpe*|*emb.*|*table*|*codebook*|*token*|*query*|*queries*|*latent*|"
+  .. "*prototype*|*slots*|*memory*|*lookup*|*fourier*|*freq*"
+-- These, norms, and copies.
+local NOT_DRAWN = drawn_weights.LOOKED_UP .. "|*lora_*|*norm*|*.ln*|ema.*|ema_*|*.ema.*|*_ema.*|exp_avg*|*.exp_avg*|"
   .. "*momentum_buffer*|target*|*.target*|teacher*|*.teacher*"
 -- GPT-2's Conv1D and what is called a kernel have the inputs first.
 local INPUTS_FIRST = "*kernel*|*c_attn*|*c_proj*|*c_fc*"

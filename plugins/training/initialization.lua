@@ -351,9 +351,7 @@ return {
           local scaled = taken and put and taken.rms and put.rms and put.rms < 0.3 * gain * taken.rms
             -- Nor are they too large where what comes out is what a sound layer makes, since little goes in.
             or put and put.rms and put.rms < 1.5 and put.absmax > 1.01
-          if not kind(row.layer) and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
-            .. "*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|*slots*|*memory*|*lookup*|*fourier*|"
-            .. "*freq*") then
+          if not kind(row.layer) and not row.name:lower():glob(drawn_weights.LOOKED_UP) then
             judged = judged + 1
             if gain > opt.gain and not scaled then
               large[#large + 1] = { row = row, inputs = inputs, gain = gain, put = put }

@@ -66,6 +66,8 @@ return {
     local _, shares = targets.terms(case)
     local classes = shares == 0 and targets.classes(case) or nil
     local chance = classes and math.log(classes.number)
+    -- What loss and accuracy add up to behind two softmaxes that are sure of each answer.
+    local both_sure = classes and math.log(math.exp(1) + classes.number - 1)
     -- Where no chance level says so, the settings say that weights were trained before.
     local trained = settings.loaded(case) or settings.on(case.config:where("match(key, '*peft_type|*lora_r|*lora_rank|"
       .. "*lora_alpha|*num_virtual_tokens')")):first()
@@ -109,7 +111,7 @@ return {
     end
 
     --- Whether loss and accuracy of the last fifth add up to what they do behind two softmaxes, and the loss is well
-    --- above what so many right answers allow: mean loss, mean accuracy and the sum.
+    --- above what so many right answers allow: mean loss and mean accuracy.
     local function adds_up(run_name, loss)
       local hits = runs.series(case, "accuracy", run_name):distinct("step"):select("step", "value")
       local both = loss:distinct("step"):select("step", "value"):join(hits, { "step" }):sort("step")
@@ -117,13 +119,12 @@ return {
       if few:count() < 5 or classes.number < 3 then return nil end
       local level, share = few:mean("value"), few:mean("value_right")
       if hits:max("value") > 1.5 then share = share / 100 end
-      local sum = math.log(math.exp(1) + classes.number - 1)
-      if share < 0.2 or share > 0.99 or math.abs(level + share - sum) > 0.01 * sum then return nil end
-      return level >= 1.25 * least_of(share) and level or nil, share, sum
+      if share < 0.2 or share > 0.99 or math.abs(level + share - both_sure) > 0.01 * both_sure then return nil end
+      return level >= 1.25 * least_of(share) and level or nil, share
     end
 
     --- Whether losses and accuracies of the evaluations add up to that as well, from one to the next, while both move:
-    --- number of evaluations, first and last accuracy, the sum, and what the last two add up to. Of what is learned by
+    --- number of evaluations, first and last accuracy, and what the last two add up to. Of what is learned by
     --- one softmax the loss falls by several times what the accuracy rises by, but for few classes.
     local function adds_up_throughout(run_name)
       local hits = runs.series(case, "val_accuracy", run_name):where("finite(value)"):distinct("step")
@@ -131,23 +132,22 @@ return {
         :select("step", "value"):join(hits:select("step", "value"), { "step" }):sort("step")
       if both:count() < 4 or not classes or classes.number < 8 then return nil end
       local unit = hits:max("value") > 1.5 and 100 or 1
-      local sum  = math.log(math.exp(1) + classes.number - 1)
       local low, high, first, last, total = nil, nil, nil, nil, nil
       for row in both:slice(0, 1000):rows() do
         local share = row.value_right / unit
-        if math.abs(row.value + share - sum) > 0.004 * sum then return nil end
+        if math.abs(row.value + share - both_sure) > 0.004 * both_sure then return nil end
         first, last, total = first or share, share, row.value + share
         if not low or share < low.share then low = { share = share, loss = row.value } end
         if not high or share > high.share then high = { share = share, loss = row.value } end
       end
       local slope = (low.loss - high.loss) / (high.share - low.share)
       if high.share - low.share < 0.05 or slope < 0.7 or slope > 1.3 then return nil end
-      return both:count(), first, last, sum, total
+      return both:count(), first, last, total
     end
 
     --- Whether training losses and accuracies add up to nearly that in each part of the run, while both move by as
     --- much, and the loss ends well above what so many right answers allow: first and last part's accuracy, the last
-    --- part's loss, and the sum. Few classes tell little by the slope alone, and much by all of this.
+    --- part's loss. Few classes tell little by the slope alone, and much by all of this.
     local function adds_up_in_parts(run_name, loss)
       if not classes or classes.number < 3 then return nil end
       local hits = runs.series(case, "accuracy", run_name):where("finite(value)"):distinct("step")
@@ -157,25 +157,24 @@ return {
       if rows < 3 then return nil end
       local unit  = hits:max("value") > 1.5 and 100 or 1
       local parts = rows >= 12 and 4 or rows
-      local sum   = math.log(math.exp(1) + classes.number - 1)
       local low, high, first, last
       for part = 1, parts do
         local from = (part - 1) * rows // parts
         local some = both:slice(from, part * rows // parts - from)
         local now  = { loss = some:mean("value"), share = some:mean("value_right") / unit }
-        if math.abs(now.loss + now.share - sum) > 0.025 * sum then return nil end
+        if math.abs(now.loss + now.share - both_sure) > 0.025 * both_sure then return nil end
         first, last = first or now, now
         if not low or now.share < low.share then low = now end
         if not high or now.share > high.share then high = now end
       end
       local slope = (low.loss - high.loss) / (high.share - low.share)
       if high.share - low.share < 0.05 or slope < 0.6 or slope > 1.4 or last.share > 0.99 then return nil end
-      return last.loss >= 1.25 * least_of(last.share) and first.share or nil, last.share, last.loss, sum
+      return last.loss >= 1.25 * least_of(last.share) and first.share or nil, last.share, last.loss
     end
 
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
-      local evaluations, from, to, sum, total = adds_up_throughout(run_name)
+      local evaluations, from, to, total = adds_up_throughout(run_name)
       if evaluations then
         local val = runs.series(case, "val_loss", run_name):where("finite(value)")
         report {
@@ -184,15 +183,15 @@ return {
           at       = { step = loss:count() > 0 and loss:first().step or val:first().step },
           message  = ("at all %d evaluations, from an accuracy of %.3g to %.3g, it and the validation loss add up to "
             .. "%.4g: of two softmaxes over %d that are sure of each answer they add up to %.4g"):format(evaluations,
-            from, to, total, math.floor(classes.number), sum),
+            from, to, total, math.floor(classes.number), both_sure),
           evidence = { val:first(), val:last(), classes },
         }
       end
       -- Smoothed labels have a floor of their own.
       local smoothed = settings.smoothing(case)
         or case.config:where("match(key, '*label_smoothing*|*mixup*|*cutmix*') and number > 0"):first()
-      local began, ended, level_then, both
-      if not evaluations and not smoothed then began, ended, level_then, both = adds_up_in_parts(run_name, loss) end
+      local began, ended, level_then
+      if not evaluations and not smoothed then began, ended, level_then = adds_up_in_parts(run_name, loss) end
       if began then
         report {
           symptom  = "loss-above-double-softmax-floor",
@@ -200,7 +199,7 @@ return {
           at       = { step = loss:first().step },
           message  = ("from an accuracy of %.3g to %.3g it and the loss add up to about the same, %.4g at the end: of "
             .. "two softmaxes over %d that are sure of each answer they add up to %.4g"):format(began, ended,
-            ended + level_then, math.floor(classes.number), both),
+            ended + level_then, math.floor(classes.number), both_sure),
           evidence = { loss:first(), loss:last(), classes },
         }
       end
@@ -254,7 +253,7 @@ return {
 
         -- Between the floor of a doubled softmax and chance, for the last two fifths, with a gradient that was tiny
         -- while the probabilities were even and grew several times when they parted.
-        local floor = classes and classes.number > 2 and math.log(math.exp(1) + classes.number - 1) - 1
+        local floor = classes and classes.number > 2 and both_sure - 1
         local late  = loss:slice(rows - 2 * fifth, fifth):median("value")
         if not evaluations and not began and floor and finish >= 0.99 * floor and finish <= 0.97 * chance
           and math.abs(late - finish) <= 0.05 * start
@@ -281,8 +280,8 @@ return {
           if not over and not wide then
             skip("the validation loss, or 20 gradient norms", "loss-above-double-softmax-floor")
           end
-          local level, share, sum
-          if not smoothed then level, share, sum = adds_up(run_name, loss) end
+          local level, share
+          if not smoothed then level, share = adds_up(run_name, loss) end
           if level then
             report {
               symptom  = "loss-above-double-softmax-floor",
@@ -290,7 +289,7 @@ return {
               at       = { step = loss:row(rows - fifth).step },
               message  = ("loss is at %.4g and accuracy at %.3g, which adds up to %.4g; of two softmaxes over %d that "
                 .. "are sure of each answer it is %.4g"):format(level, share, level + share,
-                math.floor(classes.number), sum),
+                math.floor(classes.number), both_sure),
               evidence = { loss:last(), classes },
             }
           elseif off and (wide == nil or wide >= 3 or over.value > 1.3 * chance) or not over and wide and wide >= 5 then

@@ -133,12 +133,14 @@ return {
       local updates = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
         .. "finite(value)"):aggregate({ "step" }, { ratio = "median value" })
       -- Or updates end smaller than what would be taken from the weights alone, and these hold: then it is added.
-      local beside = updates:join(rates:distinct("step"):select("step", "value"), { "step" }):where("value > 0")
-        :with { part = "ratio / value" }:sort("step")
-      local ended = beside:slice(beside:count() // 2, beside:count())
-      local held  = wd.number >= opt.enormous and taken >= 0.2 and sizes:count() > 0 and gone < 0.5 * taken
-        and beside:count() >= 3 and ended:median("part") < 0.7 * wd.number
-      if said == nil and usual >= 1 and not held and gone < math.log(1 / 0.7) then
+      local function held()
+        if wd.number < opt.enormous or taken < 0.2 or sizes:count() == 0 or gone >= 0.5 * taken then return false end
+        local beside = updates:join(rates:distinct("step"):select("step", "value"), { "step" }):where("value > 0")
+          :with { part = "ratio / value" }:sort("step")
+        return beside:count() >= 3
+          and beside:slice(beside:count() // 2, beside:count()):median("part") < 0.7 * wd.number
+      end
+      if said == nil and usual >= 1 and gone < math.log(1 / 0.7) and not held() then
         return skip(("decay that is known to be added to the gradient: %s may take it from the weights, and these do "
           .. "not shrink"):format(kind), "decay-large-part-of-update")
       end
